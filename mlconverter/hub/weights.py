@@ -1,0 +1,257 @@
+"""The way of a weight from its source to its target, and back.
+
+A target's weight is a source's tensor seen through a chain of steps. Every step can be run forwards
+(:meth:`Step.get`, source to view) and backwards (:meth:`Step.put`, a changed view into the source), such that
+
+* ``get(put(source, view)) == view``, up to what the source's storage can hold, and
+* ``put(source, get(source))`` is ``source``, bit for bit.
+
+The second law is what lets an untouched model come back as the identical file: a step that loses precision
+(half-precision or integer storage) writes only the elements whose value has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mlconverter.errors import ConversionError
+
+Array = npt.NDArray[Any]
+
+
+class Step(Protocol):
+    """One invertible step of a chain."""
+
+    def get(self, source: Array) -> Array:
+        """The view of ``source``."""
+
+    def put(self, source: Array, view: Array) -> Array:
+        """``source`` with ``view`` written into it; neither argument is changed."""
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """Axes permuted: axis ``i`` of the view is axis ``perm[i]`` of the source."""
+
+    perm: tuple[int, ...]
+
+    def get(self, source: Array) -> Array:
+        return source.transpose(self.perm)
+
+    def put(self, source: Array, view: Array) -> Array:
+        return view.transpose(tuple(int(i) for i in np.argsort(self.perm)))
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """The same elements in the same order under another shape."""
+
+    shape: tuple[int, ...]
+
+    def get(self, source: Array) -> Array:
+        return source.reshape(self.shape)
+
+    def put(self, source: Array, view: Array) -> Array:
+        return view.reshape(source.shape)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A part of the source; ``index`` is one ``(start, stop, step)`` for each axis."""
+
+    index: tuple[tuple[int | None, int | None, int | None], ...]
+
+    def get(self, source: Array) -> Array:
+        return source[tuple(slice(*i) for i in self.index)]
+
+    def put(self, source: Array, view: Array) -> Array:
+        result = source.copy()
+        result[tuple(slice(*i) for i in self.index)] = view
+        return result
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Another floating-point precision; elements whose value did not change keep their bits."""
+
+    dtype: str
+
+    def get(self, source: Array) -> Array:
+        return source.astype(self.dtype)
+
+    def put(self, source: Array, view: Array) -> Array:
+        with np.errstate(over="ignore"):
+            stored = view.astype(source.dtype)
+        if np.any(np.isinf(stored) & np.isfinite(view)):
+            raise ConversionError(f"A trained weight has values beyond the range of the origin's {source.dtype} storage.")
+        return np.where(_same(self.get(source), view), source, stored)
+
+
+@dataclass(frozen=True)
+class Dequantize:
+    """Stored integers become real numbers: ``(stored - zero_point) * scale``, along ``axis`` where per-channel."""
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+
+    def _parameters(self, rank: int) -> tuple[Array, Array]:
+        shape = [1] * rank
+        if self.axis is not None:
+            shape[self.axis] = -1
+            return np.asarray(self.scale, np.float32).reshape(shape), np.asarray(self.zero_point, np.int64).reshape(shape)
+        return np.asarray(self.scale[0], np.float32), np.asarray(self.zero_point[0], np.int64)
+
+    def get(self, source: Array) -> Array:
+        scale, zero_point = self._parameters(source.ndim)
+        return (source.astype(np.int64) - zero_point).astype(np.float32) * scale
+
+    def put(self, source: Array, view: Array) -> Array:
+        scale, zero_point = self._parameters(source.ndim)
+        limits = np.iinfo(source.dtype)
+        stored = np.clip(np.rint(view / scale) + zero_point, limits.min, limits.max).astype(source.dtype)
+        return np.where(_same(self.get(source), view), source, stored)
+
+
+@dataclass(frozen=True, eq=False)
+class Densify:
+    """Stored non-zeros become a dense tensor: value ``i`` stands at flat position ``positions[i]``.
+
+    Attributes:
+        shape: dense shape.
+        positions: flat index into the dense tensor of each stored value, each index once.
+    """
+
+    shape: tuple[int, ...]
+    positions: npt.NDArray[np.int64]
+
+    @property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Where a value is stored."""
+        mask = np.zeros(int(np.prod(self.shape)), np.bool_)
+        mask[self.positions] = True
+        return mask.reshape(self.shape)
+
+    def get(self, source: Array) -> Array:
+        dense = np.zeros(int(np.prod(self.shape)), source.dtype)
+        dense[self.positions] = source
+        return dense.reshape(self.shape)
+
+    def put(self, source: Array, view: Array) -> Array:
+        grown = int(np.count_nonzero(view[~self.mask]))
+        if grown:
+            raise ConversionError(
+                f"{grown} elements outside the sparsity pattern of a sparse weight are no longer zero and the origin's "
+                "storage cannot hold them. Keep the gradient masks that to_torch() sets, or zero those elements."
+            )
+        return view.reshape(-1)[self.positions]
+
+
+@dataclass(frozen=True)
+class WeightLink:
+    """``target`` is ``source`` seen through ``steps``.
+
+    Attributes:
+        source: name of the source's tensor.
+        target: name of the target's tensor.
+        steps: from the source's storage to the target's value.
+    """
+
+    source: str
+    target: str
+    steps: tuple[Step, ...] = ()
+
+    def get(self, stored: Array) -> Array:
+        """The target's value of the source's stored array."""
+        for step in self.steps:
+            stored = step.get(stored)
+        return stored
+
+    def put(self, stored: Array, value: Array) -> Array:
+        """The source's array with the target's ``value`` written back through the chain."""
+        return _put(self.steps, stored, value)
+
+
+def _put(steps: Sequence[Step], source: Array, view: Array) -> Array:
+    if not steps:
+        if source.shape != view.shape:
+            raise ConversionError(f"A weight of shape {view.shape} does not fit the origin's {source.shape}.")
+        return view
+    head, *tail = steps
+    return head.put(source, _put(tail, head.get(source), view))
+
+
+def _same(a: Array, b: Array) -> npt.NDArray[np.bool_]:
+    equal: npt.NDArray[np.bool_] = a == b
+    if a.dtype.kind == "f":
+        equal |= np.isnan(a) & np.isnan(b)
+    return equal
+
+
+def simplify(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The same chain with neighbouring transposes and reshapes merged and those that do nothing left out."""
+    result: list[Step] = []
+    for step in steps:
+        previous = result[-1] if result else None
+        if isinstance(step, Transpose) and isinstance(previous, Transpose):
+            result[-1] = step = Transpose(tuple(previous.perm[i] for i in step.perm))
+        elif isinstance(step, Reshape) and isinstance(previous, Reshape):
+            result[-1] = step
+        else:
+            result.append(step)
+        if isinstance(step, Transpose) and step.perm == tuple(range(len(step.perm))):
+            result.pop()
+    return tuple(result)
+
+
+def compose(first: Iterable[WeightLink], second: Iterable[WeightLink]) -> tuple[WeightLink, ...]:
+    """Links from the sources of ``first`` to the targets of ``second``.
+
+    A link of ``second`` whose source ``first`` does not know starts there: its source is a source itself.
+    """
+    by_target: dict[str, list[WeightLink]] = {}
+    for link in first:
+        by_target.setdefault(link.target, []).append(link)
+    return tuple(
+        WeightLink(a.source, b.target, simplify((*a.steps, *b.steps)))
+        for b in second
+        for a in by_target.get(b.source, [WeightLink(b.source, b.source)])
+    )
+
+
+def write_back(stored: Mapping[str, Array], links: Iterable[WeightLink], values: Mapping[str, Array]) -> dict[str, Array]:
+    """The sources' arrays with the targets' values written back.
+
+    Args:
+        stored: the arrays in the origin, by source name, in the origin's own dtypes and shapes.
+        links: from the origin's tensors to the targets.
+        values: the targets' values; each link's target must be there.
+
+    Returns:
+        Those arrays whose bits have changed.
+
+    Raises:
+        ConversionError: a target is missing, does not fit, or cannot be stored.
+    """
+    changed: dict[str, Array] = {}
+    writer: dict[str, str] = {}
+    for link in links:
+        if link.target not in values:
+            raise ConversionError(f"The trained model has no tensor '{link.target}', which holds the origin's '{link.source}'.")
+        before = changed.get(link.source, stored[link.source])
+        value = values[link.target]
+        if np.array_equal(link.get(before), value, equal_nan=value.dtype.kind == "f"):
+            continue
+        original = stored[link.source]
+        if link.source in changed and not np.array_equal(link.get(original), link.get(before)):
+            raise ConversionError(
+                f"'{link.target}' and '{writer[link.source]}' share the origin's tensor '{link.source}' and were trained apart."
+            )
+        after = np.ascontiguousarray(link.put(before, value)).astype(original.dtype, copy=False)
+        changed[link.source], writer[link.source] = after, link.target
+    return changed

@@ -1,0 +1,167 @@
+"""What a model takes and gives: names, shapes, dtypes, axis layout and quantisation of its inputs and outputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import onnx
+
+Dim = int | str | None
+"""A dimension: its size, the name of a free one, or ``None`` where nothing is known."""
+
+Layout = Literal["channels_first", "channels_last"]
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """Affine quantisation: ``real = scale * (stored - zero_point)``.
+
+    Attributes:
+        scale: one scale, or one for each index along ``axis``.
+        zero_point: as many zero points as scales.
+        axis: the axis of per-channel scales, ``None`` for per-tensor.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output.
+
+    Attributes:
+        name: name in the source model.
+        shape: dimensions, ``None`` where not even the rank is known.
+        dtype: numpy's name of the element type (``"float32"``, ``"int8"`` …).
+        layout: where the channels of an image-like tensor are, ``None`` where that has no meaning.
+        quantization: how stored integers become real numbers, ``None`` for plain tensors.
+    """
+
+    name: str
+    shape: tuple[Dim, ...] | None
+    dtype: str
+    layout: Layout | None = None
+    quantization: Quantization | None = None
+
+    @property
+    def free_axes(self) -> tuple[int, ...]:
+        """Axes whose size is not fixed by the model."""
+        return tuple(i for i, d in enumerate(self.shape or ()) if not isinstance(d, int))
+
+    def concrete(self, sizes: Mapping[str, int] | None = None, default: int = 1) -> tuple[int, ...]:
+        """The shape with every free dimension put in: from ``sizes`` by name, else ``default``."""
+        return tuple(d if isinstance(d, int) else (sizes or {}).get(d or "", default) for d in self.shape or ())
+
+    def __str__(self) -> str:
+        shape = "?" if self.shape is None else ", ".join("?" if d is None else str(d) for d in self.shape)
+        return f"{self.name}: {self.dtype}[{shape}]"
+
+
+@dataclass(frozen=True)
+class IOSignature:
+    """Inputs and outputs of a model, in the order in which it is called.
+
+    Attributes:
+        inputs: one spec an input.
+        outputs: one spec an output.
+        key: name of the signature, as TFLite's SignatureDefs have it.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    key: str = "serving_default"
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the inputs, in order."""
+        return tuple(s.name for s in self.inputs)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs, in order."""
+        return tuple(s.name for s in self.outputs)
+
+    @property
+    def free_dims(self) -> tuple[str, ...]:
+        """Names of the free dimensions of the inputs, each once."""
+        return tuple(dict.fromkeys(d for s in self.inputs for d in s.shape or () if isinstance(d, str)))
+
+    def with_names(self, inputs: Iterable[str], outputs: Iterable[str]) -> IOSignature:
+        """The same signature under other names."""
+        return replace(
+            self,
+            inputs=tuple(replace(s, name=n) for s, n in zip(self.inputs, inputs, strict=True)),
+            outputs=tuple(replace(s, name=n) for s, n in zip(self.outputs, outputs, strict=True)),
+        )
+
+
+class OnnxIO:
+    """The inputs and outputs of an ONNX model, initializers left out.
+
+    Args:
+        onnx_model: a ``ModelProto``, an ``onnx_ir.Model`` or a path.
+
+    Example:
+        ``OnnxIO("net.onnx").input_shape`` gives ``("batch", 3, 224, 224)``.
+    """
+
+    def __init__(self, onnx_model: onnx.ModelProto | str | os.PathLike[str] | Any) -> None:
+        import onnx_ir as ir
+
+        from mlconverter.hub.io import load_model, signature_of
+
+        self._signature = signature_of(onnx_model if isinstance(onnx_model, ir.Model) else load_model(onnx_model))
+
+    @property
+    def signature(self) -> IOSignature:
+        """Everything at once."""
+        return self._signature
+
+    @property
+    def input_shape(self) -> tuple[Dim, ...] | None:
+        """Shape of the only input.
+
+        Raises:
+            SignatureError: the model has no input or several.
+        """
+        from mlconverter.errors import SignatureError
+
+        if len(self._signature.inputs) != 1:
+            raise SignatureError(f"The model has {len(self._signature.inputs)} inputs {list(self.input_names)}; use input_shapes.")
+        return self._signature.inputs[0].shape
+
+    @property
+    def input_shapes(self) -> dict[str, tuple[Dim, ...] | None]:
+        """Shapes of the inputs by name, in order."""
+        return {s.name: s.shape for s in self._signature.inputs}
+
+    @property
+    def output_shapes(self) -> dict[str, tuple[Dim, ...] | None]:
+        """Shapes of the outputs by name, in order."""
+        return {s.name: s.shape for s in self._signature.outputs}
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the inputs, in order."""
+        return self._signature.input_names
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs, in order."""
+        return self._signature.output_names
+
+    @property
+    def input_dtypes(self) -> dict[str, str]:
+        """Dtypes of the inputs by name, in order."""
+        return {s.name: s.dtype for s in self._signature.inputs}
+
+    @property
+    def output_dtypes(self) -> dict[str, str]:
+        """Dtypes of the outputs by name, in order."""
+        return {s.name: s.dtype for s in self._signature.outputs}
