@@ -56,7 +56,9 @@ class MissingDependencyError(FormatError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         self.package, self.extra = package, extra
-        super().__init__(f"{purpose} needs '{package}', which is not installed. Install it with: pip install 'mlconverter[{extra}]'")
+        super().__init__(
+            f"{purpose} needs '{package}', which is not installed. Install it with: pip install 'mlconverter[{extra}]'"
+        )
 
 
 class SignatureError(MLConverterError):

@@ -37,7 +37,9 @@ class FormatRegistry:
         """
         known = self._classes.get(name)
         if known is not None and known.__qualname__ != cls.__qualname__:
-            raise ValueError(f"Format '{name}' is registered by {known.__qualname__} already; {cls.__qualname__} needs another name.")
+            raise ValueError(
+                f"Format '{name}' is registered by {known.__qualname__} already; {cls.__qualname__} needs another name."
+            )
         self._classes[name] = cls
 
     def unregister(self, name: str) -> None:

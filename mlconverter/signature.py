@@ -133,7 +133,9 @@ class OnnxIO:
         from mlconverter.errors import SignatureError
 
         if len(self._signature.inputs) != 1:
-            raise SignatureError(f"The model has {len(self._signature.inputs)} inputs {list(self.input_names)}; use input_shapes.")
+            raise SignatureError(
+                f"The model has {len(self._signature.inputs)} inputs {list(self.input_names)}; use input_shapes."
+            )
         return self._signature.inputs[0].shape
 
     @property

@@ -1,0 +1,51 @@
+# Every target makes its own environment: a machine needs Python and make, nothing else.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+EXTRAS := torch,train,test,dev
+# Two workers: the suite is sized for a small machine. make test WORKERS=8 on a larger one.
+WORKERS ?= 2
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-zoo test-gpu check format bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# pip runs again whenever the dependencies may have changed; the stamp is touched only when it succeeded.
+$(STAMP): pyproject.toml setup.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	touch $(STAMP)
+
+demo: $(STAMP) ## a real model there, trained, and back
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP) ## everything but the long runs
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not zoo and not tf and not gpu" $(ARGS)
+
+test-zoo: $(STAMP) ## the long runs over real models
+	$(BIN)/python -m pytest -n $(WORKERS) -m zoo $(ARGS)
+
+test-gpu: $(STAMP) ## what needs an NVIDIA GPU
+	$(BIN)/python -m pytest -m gpu $(ARGS)
+
+check: $(STAMP) ## style, types and architecture, in under a minute
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/architecture
+
+format: $(STAMP) ## put the style right
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(STAMP) ## time and memory of conversions
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove the environment and everything generated
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,188 @@
+import errno
+import hashlib
+import json
+import os
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from mlconverter.cache import MANIFESTS, IntermediateStore, ManifestKey, atomic_write, content_hash
+from mlconverter.errors import SaveError
+
+KEY = ManifestKey("net", "onnx", ".onnx", "0" * 64, {"opset": "18"}, {"mlconverter": "0.1.0"})
+
+
+def _visible(folder):
+    return sorted(p.name for p in folder.iterdir() if p.name != MANIFESTS)
+
+
+class TestContentHash:
+    def test_a_file_and_its_bytes_are_the_same(self, tmp_path):
+        data = os.urandom(3_000_000)
+        (tmp_path / "f").write_bytes(data)
+        assert content_hash(tmp_path / "f") == content_hash(data) == hashlib.sha256(data).hexdigest()
+
+
+class TestAtomicWrite:
+    def test_bytes(self, tmp_path):
+        assert atomic_write(tmp_path / "f.bin", b"abc").read_bytes() == b"abc"
+        assert _visible(tmp_path) == ["f.bin"]
+
+    def test_a_writer_gets_the_same_folder_and_extension(self, tmp_path):
+        def write(path):
+            assert (path.parent, path.suffix) == (tmp_path, ".onnx")
+            path.write_bytes(b"abc")
+
+        assert atomic_write(tmp_path / "f.onnx", write).read_bytes() == b"abc"
+
+    def test_an_existing_file_is_replaced(self, tmp_path):
+        (tmp_path / "f").write_bytes(b"a much longer content")
+        assert atomic_write(tmp_path / "f", b"abc").read_bytes() == b"abc"
+
+    def test_a_link_stays_a_link(self, tmp_path):
+        (tmp_path / "real").write_bytes(b"old")
+        (tmp_path / "link").symlink_to("real")
+        atomic_write(tmp_path / "link", b"new")
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "real").read_bytes() == b"new"
+
+    def test_a_missing_folder_is_named(self, tmp_path):
+        with pytest.raises(SaveError, match="does not exist"):
+            atomic_write(tmp_path / "no" / "f", b"abc")
+
+    def test_a_folder_in_the_way(self, tmp_path):
+        (tmp_path / "f").mkdir()
+        with pytest.raises(SaveError):
+            atomic_write(tmp_path / "f", b"abc")
+        assert _visible(tmp_path) == ["f"]
+
+    def test_a_full_disk_leaves_the_old_file_and_nothing_else(self, tmp_path):
+        def write(path):
+            path.write_bytes(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        (tmp_path / "f").write_bytes(b"old")
+        with pytest.raises(SaveError, match="No space left"):
+            atomic_write(tmp_path / "f", write)
+        assert (tmp_path / "f").read_bytes() == b"old"
+        assert _visible(tmp_path) == ["f"]
+
+    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+    def test_other_errors_pass_through_and_leave_nothing(self, tmp_path, error):
+        def write(path):
+            path.write_bytes(b"half")
+            raise error
+
+        with pytest.raises(error):
+            atomic_write(tmp_path / "f", write)
+        assert _visible(tmp_path) == []
+
+
+class TestIntermediateStore:
+    @pytest.fixture
+    def store(self, tmp_path):
+        return IntermediateStore(tmp_path / "cache")
+
+    def test_what_was_stored_is_found_by_another_process_too(self, store):
+        path = store.store(KEY, lambda p: p.write_bytes(b"model"))
+        assert path.read_bytes() == b"model"
+        assert (path.parent, path.suffix) == (store.folder, ".onnx")
+        assert IntermediateStore(store.folder).lookup(KEY) == path
+
+    def test_an_empty_store_has_nothing(self, store):
+        assert store.lookup(KEY) is None
+        assert not store.folder.exists()
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"source_hash": "1" * 64},
+            {"format": "torch"},
+            {"options": {"opset": "19"}},
+            {"options": {}},
+            {"versions": {"mlconverter": "0.2.0"}},
+        ],
+        ids=lambda c: next(iter(c)),
+    )
+    def test_another_key_has_nothing(self, store, change):
+        store.store(KEY, lambda p: p.write_bytes(b"model"))
+        assert store.lookup(replace(KEY, **change)) is None
+
+    def test_a_renamed_source_finds_its_file(self, store):
+        path = store.store(KEY, lambda p: p.write_bytes(b"model"))
+        assert store.lookup(replace(KEY, stem="renamed")) == path
+
+    def test_two_keys_of_one_name_stand_side_by_side(self, store):
+        other = replace(KEY, options={"opset": "19"})
+        first = store.store(KEY, lambda p: p.write_bytes(b"a"))
+        second = store.store(other, lambda p: p.write_bytes(b"b"))
+        assert first != second
+        assert (store.lookup(KEY), store.lookup(other)) == (first, second)
+
+    def test_storing_again_replaces(self, store):
+        store.store(KEY, lambda p: p.write_bytes(b"a"))
+        second = store.store(KEY, lambda p: p.write_bytes(b"b"))
+        assert store.lookup(KEY) == second
+
+    @pytest.mark.parametrize("content", [b"edited", None])
+    def test_an_edited_or_lost_file_is_not_used(self, store, content):
+        path = store.store(KEY, lambda p: p.write_bytes(b"model"))
+        path.unlink() if content is None else path.write_bytes(content)
+        assert store.lookup(KEY) is None
+
+    def test_a_file_of_somebody_else_is_never_overwritten(self, store):
+        path = store.store(KEY, lambda p: p.write_bytes(b"model"))
+        path.write_bytes(b"edited by hand")
+        with pytest.raises(SaveError, match="not overwritten"):
+            store.store(KEY, lambda p: p.write_bytes(b"model"))
+        assert path.read_bytes() == b"edited by hand"
+        assert _visible(store.folder) == [path.name]
+
+    @pytest.mark.parametrize("text", ["", "[]", "{}", '{"file": 3}', '{"file": "/etc/passwd", "sha256": "", "key": {}}'])
+    def test_a_broken_manifest_is_no_manifest(self, store, text):
+        path = store.store(KEY, lambda p: p.write_bytes(b"model"))
+        (manifest,) = (store.folder / MANIFESTS).iterdir()
+        manifest.write_text(text)
+        assert store.lookup(KEY) is None
+        assert store.store(KEY, lambda p: p.write_bytes(b"model")) == path
+        assert store.lookup(KEY) == path
+
+    def test_the_manifest_can_be_read_by_people(self, store):
+        path = store.store(KEY, lambda p: p.write_bytes(b"model"))
+        (manifest,) = (store.folder / MANIFESTS).iterdir()
+        entry = json.loads(manifest.read_text())
+        assert entry["file"] == path.name
+        assert entry["key"]["options"] == {"opset": "18"}
+
+    def test_a_failing_writer_leaves_nothing(self, store):
+        def write(path):
+            path.write_bytes(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with pytest.raises(SaveError, match="No space left"):
+            store.store(KEY, write)
+        assert _visible(store.folder) == []
+        assert store.lookup(KEY) is None
+
+    def test_a_folder_that_cannot_be_made(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(SaveError):
+            IntermediateStore(tmp_path / "file" / "cache").store(KEY, lambda p: p.write_bytes(b""))
+
+    def test_several_processes_at_once(self, store):
+        with ProcessPoolExecutor(2) as pool:
+            paths = list(pool.map(_store_one, [(store.folder, i % 3) for i in range(30)]))
+        found = store.lookup(KEY)
+        assert found in paths
+        assert len(_visible(store.folder)) == 3
+
+    def test_the_default_folder_is_the_users_cache(self):
+        assert IntermediateStore.default_folder().name == "mlconverter"
+
+
+def _store_one(job):
+    folder, content = job
+    path = IntermediateStore(folder).store(KEY, lambda p: p.write_bytes(str(content).encode()))
+    assert IntermediateStore(folder).lookup(KEY) is not None
+    return path
