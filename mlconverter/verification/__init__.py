@@ -1,0 +1,34 @@
+"""Verification: does a converted model compute what its source computes? Numpy only; formats bring their runners."""
+
+from mlconverter.verification.adapters import Permuted, Renamed
+from mlconverter.verification.batch import batch_failure
+from mlconverter.verification.bisect import bisect_runners, first_difference
+from mlconverter.verification.check import Level, batch_is_free, verify_runners
+from mlconverter.verification.compare import TensorComparison, compare_outputs, compare_tensors
+from mlconverter.verification.result import RunComparison, VerificationResult
+from mlconverter.verification.runner import BaseRunner, Inspectable, Runner, check_inputs
+from mlconverter.verification.samples import sample_inputs
+from mlconverter.verification.tolerance import Tolerance, Tolerances
+
+__all__ = [
+    "BaseRunner",
+    "Inspectable",
+    "Level",
+    "Permuted",
+    "Renamed",
+    "RunComparison",
+    "Runner",
+    "TensorComparison",
+    "Tolerance",
+    "Tolerances",
+    "VerificationResult",
+    "batch_failure",
+    "batch_is_free",
+    "bisect_runners",
+    "check_inputs",
+    "compare_outputs",
+    "compare_tensors",
+    "first_difference",
+    "sample_inputs",
+    "verify_runners",
+]

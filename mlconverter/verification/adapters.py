@@ -1,0 +1,110 @@
+"""Runners that show another runner under the source's names or in the source's axis order.
+
+Only what the caller says is changed; nothing here looks at values or shapes to find out what might fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from mlconverter.errors import SignatureError
+from mlconverter.signature import IOSignature, TensorSpec
+from mlconverter.verification.dtypes import Array
+from mlconverter.verification.runner import BaseRunner, Runner
+
+T = TypeVar("T")
+
+
+class Renamed(BaseRunner):
+    """A runner under other names. The one that is wrapped stays its owner's to close.
+
+    Args:
+        runner: the runner itself.
+        inputs: new names of its inputs, in the order of its signature.
+        outputs: new names of its outputs, in the order of its signature.
+
+    Raises:
+        SignatureError: there are more or fewer names than inputs or outputs, or a name is given twice.
+    """
+
+    def __init__(self, runner: Runner, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        old = runner.signature
+        for what, new, had in (("input", inputs, old.inputs), ("output", outputs, old.outputs)):
+            if len(new) != len(had) or len(set(new)) != len(new):
+                raise SignatureError(f"{len(had)} {what} names are needed, each another one; given: {list(new)}.")
+        super().__init__(runner.name, old.with_names(inputs, outputs))
+        self._runner = runner
+
+    def _run(self, inputs: dict[str, Array]) -> Mapping[str, Array]:
+        old = self._runner.signature
+        outputs = self._runner.run(dict(zip(old.input_names, inputs.values(), strict=True)))
+        return {new: outputs[name] for new, name in zip(self.signature.output_names, old.output_names, strict=True)}
+
+
+class Permuted(BaseRunner):
+    """A target whose tensors are transposes of the source's, shown in the source's axis order.
+
+    Axis ``i`` of the target's tensor is axis ``perm[i]`` of the source's: ``target = source.transpose(perm)``. An image
+    that the source takes as ``(N, H, W, C)`` and the target as ``(N, C, H, W)`` has the permutation ``(0, 3, 1, 2)``.
+
+    Args:
+        runner: runs the target.
+        input_perms: permutations of inputs by name; the others are as they are.
+        output_perms: permutations of outputs by name; the others are as they are.
+
+    Raises:
+        SignatureError: a name is not the target's, or a permutation does not fit its tensor.
+    """
+
+    def __init__(
+        self, runner: Runner, input_perms: Mapping[str, Sequence[int]], output_perms: Mapping[str, Sequence[int]]
+    ) -> None:
+        old = runner.signature
+        inputs, outputs = _permuted_specs(old.inputs, input_perms), _permuted_specs(old.outputs, output_perms)
+        super().__init__(runner.name, IOSignature(inputs, outputs, old.key))
+        self._runner = runner
+        self._input_perms = {n: tuple(p) for n, p in input_perms.items()}
+        self._output_perms = {n: _inverse(p) for n, p in output_perms.items()}
+
+    def _run(self, inputs: dict[str, Array]) -> Mapping[str, Array]:
+        given = {n: _transposed(n, v, self._input_perms.get(n)) for n, v in inputs.items()}
+        return {n: _transposed(n, v, self._output_perms.get(n)) for n, v in self._runner.run(given).items()}
+
+
+def _permuted_specs(specs: tuple[TensorSpec, ...], perms: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:
+    unknown = [n for n in perms if n not in {s.name for s in specs}]
+    if unknown:
+        raise SignatureError(f"Axis orders are given for {unknown}; the tensors are {[s.name for s in specs]}.")
+    return tuple(_as_source(s, perms[s.name]) if s.name in perms else s for s in specs)
+
+
+def _as_source(spec: TensorSpec, perm: Sequence[int]) -> TensorSpec:
+    """The spec that the source has for a tensor which the target has as ``spec``."""
+    rank = len(perm) if spec.shape is None else len(spec.shape)
+    if sorted(perm) != list(range(rank)):
+        raise SignatureError(f"{tuple(perm)} is no order of the {rank} axes of {spec}.")
+    shape = None if spec.shape is None else _reordered(spec.shape, _inverse(perm))
+    how = spec.quantization
+    if how is not None and how.axis is not None:
+        how = replace(how, axis=perm[how.axis])
+    return replace(spec, shape=shape, quantization=how, layout=None)
+
+
+def _inverse(perm: Sequence[int]) -> tuple[int, ...]:
+    return tuple(perm.index(i) for i in range(len(perm)))
+
+
+def _reordered(values: Sequence[T], order: Sequence[int]) -> tuple[T, ...]:
+    return tuple(values[i] for i in order)
+
+
+def _transposed(name: str, value: Array, perm: tuple[int, ...] | None) -> Array:
+    if perm is None:
+        return value
+    if value.ndim != len(perm):
+        raise SignatureError(f"'{name}' has {value.ndim} axes, and the axis order {perm} is for {len(perm)}.")
+    return np.array(value.transpose(perm), order="C")

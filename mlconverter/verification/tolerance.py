@@ -1,0 +1,103 @@
+"""How far a conversion may stray from its source: one table, by dtype and target format."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mlconverter.verification.dtypes import eps_of, kind_of
+
+ATOL = 1e-6
+"""Absolute part of the tolerance of floats: a tensor of zeros has no scale of its own."""
+
+QUANTIZED_STEPS = 1.0
+"""Absolute part of the tolerance of quantised integers, in steps: two right kernels may round a tie apart."""
+
+EPS_FLOOR = 4.0
+"""No relative tolerance is below that many eps of the dtype: it would ask more than the dtype can hold."""
+
+OTHER = "*"
+"""Row entry for the formats that have none of their own."""
+
+RTOL: Mapping[str, Mapping[str, float]] = {
+    # LiteRT's kernel sets differ from each other by up to 1.4e-3 on deep models; TensorRT multiplies float32 as TF32.
+    "float64": {OTHER: 1e-6, "tflite": 1e-3, "trt": 5e-3},
+    "float32": {OTHER: 1e-4, "tflite": 1e-3, "trt": 5e-3},
+    "float16": {OTHER: 1e-2},
+    "bfloat16": {OTHER: 5e-2},
+    "complex128": {OTHER: 1e-6, "tflite": 1e-3, "trt": 5e-3},
+    "complex64": {OTHER: 1e-4, "tflite": 1e-3, "trt": 5e-3},
+    # Any other float (the 8, 6 and 4 bit ones) gets the floor; integers, bools and text have to be equal.
+}
+"""Relative tolerance, of the largest expected magnitude of a tensor."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """``|got - want| <= rtol * max|want| + atol``.
+
+    Attributes:
+        rtol: part of the largest expected magnitude.
+        atol: absolute part.
+        exact: only equal values pass, whatever the rest says.
+    """
+
+    rtol: float
+    atol: float
+    exact: bool = False
+
+    def bound(self, max_want: float) -> float:
+        """The largest difference that passes where the largest expected magnitude is ``max_want``."""
+        return 0.0 if self.exact else self.rtol * max_want + self.atol
+
+    def rtol_needed(self, max_abs_error: float, max_want: float) -> float:
+        """The smallest relative tolerance that lets ``max_abs_error`` pass; infinite where none does."""
+        if max_abs_error <= (0.0 if self.exact else self.atol):
+            return 0.0
+        if self.exact or max_want == 0.0 or not math.isfinite(max_abs_error):
+            return math.inf
+        # A hair more than the quotient: what is said to pass has to pass after rounding, too.
+        return (max_abs_error - self.atol) / max_want * (1 + 1e-12) + 1e-15 * max_abs_error / max_want
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """The tolerance of every tensor of one comparison.
+
+    Attributes:
+        target: name of the target format, which picks the column of the table.
+        rtol: the caller's own relative tolerance, instead of the table's.
+        compute: name of a narrower float type in which the target was asked to compute or to keep its weights.
+    """
+
+    target: str = OTHER
+    rtol: float | None = None
+    compute: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse tolerances that would let anything pass."""
+        if self.rtol is not None and not (math.isfinite(self.rtol) and self.rtol >= 0):
+            raise ValueError(f"rtol has to be a finite number of at least 0, not {self.rtol}.")
+
+    def of(self, dtype: str, *, quantized: bool = False) -> Tolerance:
+        """The tolerance of a tensor.
+
+        Args:
+            dtype: name of its element type.
+            quantized: its integers stand for real numbers.
+        """
+        kind = kind_of(dtype)
+        if kind == "int" and quantized:
+            return Tolerance(self.rtol or 0.0, QUANTIZED_STEPS)
+        if kind not in ("float", "complex"):
+            return Tolerance(0.0, 0.0, exact=True)
+        floor = EPS_FLOOR * eps_of(dtype)
+        if self.rtol is not None:
+            return Tolerance(max(self.rtol, floor), ATOL)
+        narrow = self._listed(self.compute) if self.compute else 0.0
+        return Tolerance(max(self._listed(dtype), floor, narrow), ATOL)
+
+    def _listed(self, dtype: str) -> float:
+        row = RTOL.get(dtype)
+        return EPS_FLOOR * eps_of(dtype) if row is None else row.get(self.target, row[OTHER])
