@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlconverter.verify.result import VerificationResult
+    from mlconverter.verification.result import VerificationResult
 
 
 class MLConverterError(Exception):
