@@ -186,10 +186,8 @@ def _compare_real(
 
 def _species(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
     """0 for finite values, else 1 for NaN, 2 for infinity and 3 for minus infinity."""
-    kinds = np.isnan(values).astype(np.uint8)
-    kinds[np.isposinf(values)] = 2
-    kinds[np.isneginf(values)] = 3
-    return kinds
+    kinds = np.isnan(values) * 1 + np.isposinf(values) * 2 + np.isneginf(values) * 3
+    return np.asarray(kinds, dtype=np.uint8)
 
 
 def _compare_exact(name: str, got: Array, want: Array, tolerance: Tolerance) -> TensorComparison:

@@ -48,7 +48,7 @@ class Evidence:
         self._changed |= {n for n, v in outputs.items() if not self._passes(n, v, first_outputs[n])}
 
     def weakness(self) -> str | None:
-        """Why passing, after at least one sample, proves nothing for some output, naming all such outputs; ``None`` where it does prove something."""
+        """Why passing proves nothing for some outputs, with their names; ``None`` where it proves something for all."""
         dead = [n for n in self._names if n not in self._finite]
         if dead:
             return f"{_names(dead)} never finite: no sample gives a number that could be compared"

@@ -128,7 +128,7 @@ def _ints(spec: TensorSpec, name: str, shape: tuple[int, ...], kind: SampleKind,
         # The middle too: it is (about) where the zero point of symmetric quantisation is.
         ends = np.array([lowest, highest, (lowest + highest + 1) // 2, lowest + 1, highest - 1], dtype=as_dtype(name))
         return _drawn(shape, lambda n: _mixed(ends, n, rng))
-    if kind == "natural" and axes is not None:
+    if kind == "natural" and axes is not None and as_dtype(name).itemsize <= 4:  # float64 holds 32 bits exactly
         span = photograph(shape, axes, rng, LIMIT).astype(np.float64) * (highest - lowest)
         return np.clip(np.rint(span + lowest), lowest, highest)
     wide: type[np.uint64] | type[np.int64] = np.uint64 if name == "uint64" else np.int64
