@@ -114,8 +114,14 @@ class Dequantize:
     def put(self, source: Array, view: Array) -> Array:
         scale, zero_point = self._parameters(source.ndim)
         limits = np.iinfo(source.dtype)
-        stored = np.clip(np.rint(view / scale) + zero_point, limits.min, limits.max).astype(source.dtype)
-        return np.where(_same(self.get(source), view), source, stored)
+        kept = _same(self.get(source), view)
+        if not np.all(kept | np.isfinite(view)):
+            raise ConversionError("A trained weight has values that are not finite, which the origin's integers cannot hold.")
+        if not np.all(kept | (scale != 0)):
+            raise ConversionError("A trained weight has values where the origin has a scale of zero, which holds zero alone.")
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # where the scale is zero the source is kept
+            stored = np.clip(np.rint(view / scale) + zero_point, limits.min, limits.max).astype(source.dtype)
+        return np.where(kept, source, stored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +193,7 @@ def _put(steps: Sequence[Step], source: Array, view: Array) -> Array:
 
 
 def _same(a: Array, b: Array) -> npt.NDArray[np.bool_]:
-    equal: npt.NDArray[np.bool_] = a == b
+    equal: npt.NDArray[np.bool_] = np.asarray(a == b)
     if a.dtype.kind == "f":
         equal |= np.isnan(a) & np.isnan(b)
     return equal
@@ -236,22 +242,34 @@ def write_back(stored: Mapping[str, Array], links: Iterable[WeightLink], values:
         Those arrays whose bits have changed.
 
     Raises:
-        ConversionError: a target is missing, does not fit, or cannot be stored.
+        ConversionError: a target is missing, does not fit, cannot be stored, or shares its source with another
+            target that was trained to something else.
     """
     changed: dict[str, Array] = {}
-    writer: dict[str, str] = {}
+    by_source: dict[str, list[WeightLink]] = {}
     for link in links:
         if link.target not in values:
             raise ConversionError(f"The trained model has no tensor '{link.target}', which holds the origin's '{link.source}'.")
-        before = changed.get(link.source, stored[link.source])
-        value = values[link.target]
-        if np.array_equal(link.get(before), value, equal_nan=value.dtype.kind == "f"):
-            continue
-        original = stored[link.source]
-        if link.source in changed and not np.array_equal(link.get(original), link.get(before)):
-            raise ConversionError(
-                f"'{link.target}' and '{writer[link.source]}' share the origin's tensor '{link.source}' and were trained apart."
-            )
-        after = np.ascontiguousarray(link.put(before, value)).astype(original.dtype, copy=False)
-        changed[link.source], writer[link.source] = after, link.target
+        by_source.setdefault(link.source, []).append(link)
+        before, value = changed.get(link.source, stored[link.source]), values[link.target]
+        if not _equal(link.get(before), value):
+            after = np.ascontiguousarray(link.put(before, value))
+            changed[link.source] = after.astype(stored[link.source].dtype, copy=False)
+    for source, after in changed.items():
+        _check_ties(stored[source], after, by_source[source], values)
     return changed
+
+
+def _check_ties(before: Array, after: Array, links: Sequence[WeightLink], values: Mapping[str, Array]) -> None:
+    """Raise where a link lost what it wrote to another link of the same source."""
+    if len(links) == 1:
+        return
+    for link in links:
+        alone = link.get(link.put(before, values[link.target]))  # what the source's storage holds of the value
+        if not _equal(link.get(after), alone):
+            names = ", ".join(f"'{other.target}'" for other in links)
+            raise ConversionError(f"{names} share the origin's tensor '{link.source}' and were trained apart.")
+
+
+def _equal(a: Array, b: Array) -> bool:
+    return a.shape == b.shape and bool(np.all(_same(a, b)))

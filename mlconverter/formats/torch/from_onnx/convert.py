@@ -1,0 +1,37 @@
+"""ONNX → Torch, the whole way: normalise, refuse, decide roles, record, build the module."""
+
+from __future__ import annotations
+
+from mlconverter.formats.torch.from_onnx import roles
+from mlconverter.formats.torch.from_onnx.builder import Builder
+from mlconverter.formats.torch.from_onnx.translate import Translation, refuse_unsupported
+from mlconverter.formats.torch.module import ConvertedModule, ModuleOrigin
+from mlconverter.hub.model import HubModel
+from mlconverter.hub.normalise import normalise
+from mlconverter.hub.weights import compose
+
+
+def convert(hub: HubModel) -> tuple[ConvertedModule, tuple[str, ...]]:
+    """A trainable module that computes what the hub's graph computes, in ``eval()`` mode.
+
+    Returns:
+        The module, and notes for the report: which constants are buffers and why.
+
+    Raises:
+        UnsupportedOpsError: with every operator that has no translator.
+        TranslationError: a node could not be translated.
+    """
+    model = normalise(hub.model)
+    refuse_unsupported(model)
+    decided = roles.decide(model.graph)
+    builder = Builder()
+    builder.decide_roles(lambda weight: decided[weight].kind if weight in decided else "parameter")
+    Translation(model, builder).run()
+    read = {str(node.target) for node in builder.graph.nodes if node.op in ("get_attr", "call_module")}
+    links = [link for link in builder.links if link.target in read or link.target.rpartition(".")[0] in read]
+    masks = {link.target: builder.masks[link.target] for link in links if link.target in builder.masks}
+    module = ConvertedModule(builder.root, builder.graph, ModuleOrigin(compose(hub.links, links), masks))
+    reached = {link.source for link in links}
+    buffers = [f"'{name}' is a buffer: {role.reason}." for name, role in decided.items() if role.kind == "buffer" and name in reached]
+    unused = [f"'{name}' is left out: nothing that reaches an output uses it." for name in decided if name not in reached]
+    return module, (*buffers, *unused)

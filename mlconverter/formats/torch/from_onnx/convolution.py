@@ -1,0 +1,127 @@
+"""Convolutions: ``nn.ConvNd`` and ``nn.ConvTransposeNd`` where the filter is a weight, the functional forms elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from mlconverter.formats.torch.from_onnx import runtime
+from mlconverter.formats.torch.from_onnx.builder import Builder
+from mlconverter.formats.torch.from_onnx.ops import translates
+from mlconverter.formats.torch.from_onnx.values import Const, Tensor, UnknownAtConversion
+from mlconverter.hub.nodes import Call
+
+CONVOLUTIONS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+TRANSPOSED: dict[int, Any] = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
+CONVOLVE: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+CONVOLVE_TRANSPOSED: dict[int, Any] = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+def spatial_pads(pads: list[int] | None, rank: int) -> tuple[list[int], list[int]]:
+    """ONNX pads as their begins and ends, one for each spatial axis."""
+    pads = pads or [0] * (2 * rank)
+    return list(pads[:rank]), list(pads[rank:])
+
+
+def torch_pads(begins: list[int], ends: list[int]) -> list[int]:
+    """Begins and ends in the order of ``F.pad``: last axis first."""
+    return [p for pair in reversed(list(zip(begins, ends, strict=True))) for p in pair]
+
+
+def _spatial_rank(weight: Any) -> int:
+    rank = (weight.value.ndim if isinstance(weight, Const) else weight.ndim) - 2
+    if rank not in CONVOLUTIONS:
+        raise UnknownAtConversion(f"a convolution over {rank} spatial axes has no counterpart in torch")
+    return rank
+
+
+def _shape(weight: Any) -> tuple[int, ...]:
+    shape = weight.value.shape if isinstance(weight, Const) else tuple(weight.fixed(a) for a in range(weight.ndim))
+    if None in shape:
+        raise UnknownAtConversion("the size of a filter that is computed at run time is not known")
+    return tuple(shape)
+
+
+@translates("Conv", 1, 11, 22)
+def conv(
+    g: Builder,
+    x: Tensor,
+    weight: Const | Tensor,
+    bias: Const | Tensor | None = None,
+    *,
+    group: int,
+    auto_pad: str,
+    kernel_shape: list[int] | None = None,
+    strides: list[int] | None = None,
+    dilations: list[int] | None = None,
+    pads: list[int] | None = None,
+) -> Tensor:
+    """Conv → nn.Conv1d, nn.Conv2d or nn.Conv3d; F.conv where the filter is computed."""
+    rank, shape = _spatial_rank(weight), _shape(weight)
+    stride, dilation = tuple(strides or [1] * rank), tuple(dilations or [1] * rank)
+    begins, ends = spatial_pads(None if auto_pad == "VALID" else pads, rank)
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        x = g.call(runtime.pad_same, x, shape[2:], stride, dilation, auto_pad == "SAME_UPPER", 0.0)
+        begins, ends = spatial_pads(None, rank)
+    elif begins != ends:
+        x = F.pad(x, torch_pads(begins, ends))  # torch pads both ends of an axis alike
+        begins = [0] * rank
+    if isinstance(weight, Const) and not isinstance(bias, Tensor):
+        with torch.device("meta"):
+            layer = CONVOLUTIONS[rank](
+                shape[1] * group, shape[0], shape[2:], stride, tuple(begins), dilation, group, bias=bias is not None
+            )
+        return g.layer(layer, x, weight=weight, bias=bias)
+    return CONVOLVE[rank](x, g.tensor(weight), bias if bias is None else g.tensor(bias), stride, tuple(begins), dilation, group)
+
+
+def _check_transposed(call: Call) -> str | None:
+    return "output_shape is computed from the input's size" if call.attributes.get("output_shape") else None
+
+
+@translates("ConvTranspose", 1, 11, 22, check=_check_transposed)
+def conv_transpose(
+    g: Builder,
+    x: Tensor,
+    weight: Const | Tensor,
+    bias: Const | Tensor | None = None,
+    *,
+    group: int,
+    auto_pad: str,
+    kernel_shape: list[int] | None = None,
+    strides: list[int] | None = None,
+    dilations: list[int] | None = None,
+    pads: list[int] | None = None,
+    output_padding: list[int] | None = None,
+    output_shape: list[int] | None = None,
+) -> Tensor:
+    """ConvTranspose → nn.ConvTranspose1d, nn.ConvTranspose2d or nn.ConvTranspose3d; the functional form where the filter is computed."""
+    rank, shape = _spatial_rank(weight), _shape(weight)
+    stride, dilation = tuple(strides or [1] * rank), tuple(dilations or [1] * rank)
+    extra = list(output_padding or [0] * rank)
+    begins, ends = spatial_pads(None if auto_pad == "VALID" else pads, rank)
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        # The output has stride × input elements; what the kernel reaches beyond that is cut off.
+        total = [max(0, (k - 1) * d + 1 + e - s) for k, d, e, s in zip(shape[2:], dilation, extra, stride, strict=True)]
+        small, large = [t // 2 for t in total], [t - t // 2 for t in total]
+        begins, ends = (small, large) if auto_pad == "SAME_UPPER" else (large, small)
+    # Torch cuts the same number off both ends and may only add less than a stride; the rest is cut off afterwards.
+    fits = begins == ends and all(e < max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True))
+    padding, output_pad = (tuple(begins), tuple(extra)) if fits else ((0,) * rank, (0,) * rank)
+    if isinstance(weight, Const) and not isinstance(bias, Tensor):
+        with torch.device("meta"):
+            layer = TRANSPOSED[rank](
+                shape[0], shape[1] * group, shape[2:], stride, padding, output_pad, group, bias is not None, dilation
+            )
+        y = g.layer(layer, x, weight=weight, bias=bias)
+    else:
+        bias = bias if bias is None else g.tensor(bias)
+        y = CONVOLVE_TRANSPOSED[rank](x, g.tensor(weight), bias, stride, padding, output_pad, group, dilation)
+    if fits:
+        return y
+    if any(extra):
+        raise UnknownAtConversion("output_padding beyond the stride, or with uneven pads, has no counterpart in torch")
+    return F.pad(y, torch_pads([-b for b in begins], [-e for e in ends]))

@@ -1,0 +1,282 @@
+"""The walk over the graph: refuse everything unsupported at once, then translate node by node."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from torch import fx
+
+from mlconverter.errors import TranslationError, UnsupportedOp, UnsupportedOpsError
+from mlconverter.formats.torch.from_onnx.builder import Builder, ints_of
+from mlconverter.formats.torch.from_onnx.ops import translates
+from mlconverter.formats.torch.from_onnx.values import DTYPES, Const, Ints, Sizes, Tensor, UnknownAtConversion, Value
+from mlconverter.hub.evaluate import evaluate, evaluates, object_array
+from mlconverter.hub.io import dim_of, numpy_name
+from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY
+from mlconverter.hub.nodes import Call, call_of, op_name, opset_of, version_of
+from mlconverter.hub.weights import Cast, Reshape, Step, Transpose
+
+
+def refuse_unsupported(model: ir.Model) -> None:
+    """Raise for all operators without a translator, before anything is translated.
+
+    Raises:
+        UnsupportedOpsError: with every operator, how often and where it stands, and why it is refused.
+    """
+    refused: dict[tuple[str, int, str], list[str]] = {}
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        name, version = op_name(node), version_of(node, model.opset_imports)
+        if version is None:
+            reason = f"the installed onnx has no specification of it at opset {opset_of(node, model.opset_imports)}"
+        else:
+            reason = _refusal(node, name, version, model.opset_imports)
+        if reason is not None:
+            refused.setdefault((name, version or 0, reason), []).append(node.name or "")
+    if refused:
+        ops = [UnsupportedOp(op, version, len(nodes), nodes[0], reason) for (op, version, reason), nodes in refused.items()]
+        raise UnsupportedOpsError(translates.route, ops)
+
+
+def _refusal(node: ir.Node, name: str, version: int, opsets: dict[str, int]) -> str | None:
+    if name in ("Shape", "Size"):
+        return None
+    translator = translates.find(name, version)
+    if translator is None:
+        return translates.refusal(name, version)
+    return translator.check(call_of(node, opset_of(node, opsets), version)) if translator.check else None
+
+
+class Translation:
+    """One walk over a normalised graph.
+
+    Args:
+        model: the graph.
+        builder: where the code is recorded.
+    """
+
+    def __init__(self, model: ir.Model, builder: Builder) -> None:
+        self.model, self.builder = model, builder
+        self.values: dict[ir.Value, Value] = {}
+        self.merged: set[ir.Node] = set()
+
+    def run(self) -> None:
+        """Record the whole graph: placeholders, nodes, output."""
+        graph = self.model.graph
+        names: dict[str, int] = {}
+        for value in graph.inputs:
+            if value.name in graph.initializers:
+                continue
+            name = _identifier(value.name or "input")
+            names[name] = names.get(name, 0) + 1
+            name = name if names[name] == 1 else f"{name}_{names[name]}"
+            self.values[value] = self._known(self.builder.tracer.create_proxy("placeholder", name, (), {}), value)
+        for node in graph:
+            self._translate(node)
+        results = tuple(self.builder.tensor(self.value(output)).node for output in graph.outputs)
+        self.builder.graph.output(results if len(results) != 1 else results[0])
+        # Nothing that is recorded has a side effect; what no output needs can go.
+        self.builder.graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
+
+    def value(self, value: ir.Value) -> Value:
+        """The translated value, a constant's on first use."""
+        known = self.values.get(value)
+        if known is None:
+            if value.const_value is None:
+                raise TranslationError(value.name or "", "graph", f"value '{value.name}' is used before anything computes it")
+            properties = value.metadata_props
+            known = Const(value.const_value.numpy(), value.name or "", properties.get(WEIGHT_KEY), (), properties.get(ROLE_KEY))
+            self.values[value] = known
+        return known
+
+    def _translate(self, node: ir.Node) -> None:
+        call = call_of(node, opset_of(node, self.model.opset_imports), version_of(node, self.model.opset_imports) or 0)
+        self.builder.node = node
+        inputs = [self._input(i) for i in call.inputs]
+        try:
+            results = self._shapes(call, inputs) or self._views(call, inputs) or self._record(call, inputs)
+        except UnknownAtConversion as error:
+            raise TranslationError(node.name or "", call.op, f"{error}") from error
+        except (TypeError, ValueError, RuntimeError, IndexError, KeyError) as error:
+            raise TranslationError(node.name or "", call.op, f"{type(error).__name__}: {error}") from error
+        for output, result in zip(node.outputs, results, strict=False):
+            if isinstance(result, fx.Proxy):
+                result = self._known(result, output)
+            self.values.setdefault(output, result)
+
+    def _input(self, value: ir.Value | np.ndarray | None) -> Value | None:  # type: ignore[type-arg]
+        if value is None:
+            return None
+        return Const(value, "") if isinstance(value, np.ndarray) else self.value(value)
+
+    def _known(self, tensor: Tensor, value: ir.Value) -> Tensor:
+        shape = None if value.shape is None else tuple(d if isinstance(d := dim_of(dim), int) else None for dim in value.shape)
+        dtype = DTYPES.get(numpy_name(value.dtype))
+        if tensor._known_shape is None:
+            self.builder.known(tensor, shape, dtype)
+        return tensor
+
+    # -- what never becomes a tensor ---------------------------------------------------------------------------------
+
+    def _shapes(self, call: Call, inputs: list[Value | None]) -> list[Value] | None:
+        """Sizes, and integer arithmetic on them."""
+        if call.op in ("Shape", "Size"):
+            return [self._shape(call, inputs[0])]
+        if not any(isinstance(i, Sizes) for i in inputs) or not evaluates(call.op, symbolic=True):
+            return None
+        if not all(i is None or isinstance(i, Sizes) or (isinstance(i, Const) and i.weight is None) for i in inputs):
+            return None
+        arrays = [None if i is None else i.array if isinstance(i, Sizes) else i.value for i in inputs if not isinstance(i, Tensor)]
+        assert self.builder.node is not None
+        try:
+            results = evaluate(call.op, arrays, call.attributes)
+        except TypeError:
+            return None  # depends on a free size in a way that only the run time can tell
+        dtypes = [numpy_name(o.dtype) for o in self.builder.node.outputs]
+        return [Sizes(r, d if d in DTYPES else "int64") for r, d in zip(results, dtypes, strict=False)]
+
+    @staticmethod
+    def _shape(call: Call, of: Value | None) -> Sizes:
+        if isinstance(of, Tensor):
+            items = list(of.shape)
+        else:
+            assert of is not None
+            items = list((of.array if isinstance(of, Sizes) else of.value).shape)
+        if call.op == "Size":
+            return Sizes(object_array([math.prod(items)]).reshape(()))
+        return Sizes(object_array(items)[call.attributes.get("start", 0) : call.attributes.get("end")])
+
+    def _views(self, call: Call, inputs: list[Value | None]) -> list[Value] | None:
+        """Moving the axes of a weight is a step of its way, not something to compute."""
+        const = inputs[0] if inputs else None
+        if not isinstance(const, Const) or const.weight is None or any(isinstance(i, (Tensor, Sizes)) for i in inputs):
+            return None
+        step = _view_step(call, const, [i for i in inputs[1:] if isinstance(i, Const)])
+        return None if step is None else [const.seen(step)]
+
+    # -- what becomes code -------------------------------------------------------------------------------------------
+
+    def _record(self, call: Call, inputs: list[Value | None]) -> list[Value]:
+        assert self.builder.node is not None
+        if self.builder.node in self.merged:
+            return []
+        translator = translates.find(call.op, call.version)
+        assert translator is not None
+        kinds = _kinds(translator.function)
+        expected = [*kinds.positional, *([kinds.rest] * max(0, len(inputs) - len(kinds.positional)) if kinds.rest else [])]
+        if len(inputs) > len(expected):
+            raise ValueError(f"takes {len(expected)} inputs, the node has {len(inputs)}")
+        arguments = [self._as(value, kind, i) for i, (value, kind) in enumerate(zip(inputs, expected, strict=False))]
+        results = translator.function(self.builder, *arguments, **call.attributes)
+        if isinstance(results, Merged):
+            self.merged.add(results.reader)
+            self.values[results.reader.outputs[0]] = self._known(results.result, results.reader.outputs[0])
+            return [results.result]
+        return list(results) if isinstance(results, (list, tuple)) else [results]
+
+    def _as(self, value: Value | None, kind: Kind, position: int) -> Any:
+        """A value in the first of the forms that the translator takes."""
+        if value is None:
+            return None
+        if isinstance(value, Const) and kind.const:
+            return value
+        if kind.ints and (ints := ints_of(value)) is not None:
+            return ints
+        if kind.tensor:
+            return self.builder.tensor(value)
+        raise UnknownAtConversion(f"input {position} is computed while the model runs; this translator needs it before")
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a translator returns that has translated the only reader of its node along with it.
+
+    Attributes:
+        result: the value of the reader's first output.
+        reader: the node that needs no translation any more.
+    """
+
+    result: Tensor
+    reader: ir.Node
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The forms in which a translator takes one input, read off its annotation."""
+
+    tensor: bool
+    const: bool
+    ints: bool
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The forms of all inputs of a translator."""
+
+    positional: tuple[Kind, ...]
+    rest: Kind | None
+
+
+@lru_cache(maxsize=None)
+def _kinds(function: Callable[..., Any]) -> Kinds:
+    hints = typing.get_type_hints(function)
+    positional, rest = [], None
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            continue
+        forms = set(_forms(hints[parameter.name]))
+        kind = Kind(Tensor in forms, Const in forms, Ints in forms)
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            rest = kind
+        else:
+            positional.append(kind)
+    return Kinds(tuple(positional), rest)
+
+
+def _forms(hint: Any) -> Iterator[Any]:
+    arguments = typing.get_args(hint)
+    if arguments:
+        for argument in arguments:
+            yield from _forms(argument)
+    else:
+        yield hint
+
+
+def _view_step(call: Call, const: Const, others: list[Const]) -> Step | None:
+    shape = const.value.shape
+    rank = len(shape)
+    ints = [int(v) for v in others[0].value.reshape(-1)] if others else []
+    match call.op:
+        case "Transpose":
+            return Transpose(tuple(call.attributes.get("perm") or reversed(range(rank))))
+        case "Unsqueeze":
+            axes = {a % (rank + len(ints)) for a in ints}
+            rest = iter(shape)
+            return Reshape(tuple(1 if i in axes else next(rest) for i in range(rank + len(axes))))
+        case "Squeeze":
+            axes = {a % rank for a in ints} if others else {i for i, s in enumerate(shape) if s == 1}
+            return Reshape(tuple(s for i, s in enumerate(shape) if i not in axes))
+        case "Reshape":
+            sizes = [shape[i] if s == 0 and not call.attributes.get("allowzero") else s for i, s in enumerate(ints)]
+            return Reshape(const.value.reshape(sizes).shape)
+        case "Flatten":
+            axis = call.attributes["axis"]
+            axis += rank if axis < 0 else 0
+            return Reshape(const.value.reshape((int(np.prod(shape[:axis])), -1)).shape)
+        case "Cast":
+            wanted = numpy_name(ir.DataType(call.attributes["to"]))
+            return Cast(wanted) if wanted in ("float32", "float64") else None
+        case _:
+            return None
+
+
+def _identifier(name: str) -> str:
+    clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    return clean if clean and not clean[0].isdigit() else f"input_{clean}"

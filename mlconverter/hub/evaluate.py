@@ -1,0 +1,282 @@
+"""What an operator does to plain arrays: for constants that hold no weight, and for shapes.
+
+Every function works on numpy arrays of numbers and, where it only moves elements or does integer
+arithmetic, on object arrays whose elements are symbolic integers as well. That is what keeps
+``Shape → Gather → Concat → Reshape`` out of the translated model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+Array = npt.NDArray[Any]
+Evaluator = Callable[..., Any]
+
+LARGEST = 1 << 22
+"""Results with more elements than this are left to the run time."""
+
+_EVALUATORS: dict[str, tuple[Evaluator, bool]] = {}
+
+
+def _evaluates(*ops: str, symbolic: bool = False) -> Callable[[Evaluator], Evaluator]:
+    def register(function: Evaluator) -> Evaluator:
+        for op in ops:
+            _EVALUATORS[op] = (function, symbolic)
+        return function
+
+    return register
+
+
+def evaluates(op: str, symbolic: bool = False) -> bool:
+    """Whether an operator can be evaluated here (``symbolic``: on object arrays too)."""
+    found = _EVALUATORS.get(op)
+    return found is not None and (found[1] or not symbolic)
+
+
+def evaluate(op: str, inputs: list[Array | None], attributes: dict[str, Any]) -> list[Array]:
+    """The outputs of an operator for these inputs, in the calling form of the newest opset."""
+    result = _EVALUATORS[op][0](*inputs, **attributes)
+    return [_as_array(r) for r in (result if isinstance(result, (list, tuple)) else [result])]
+
+
+def object_array(items: list[Any]) -> Array:
+    """A one-dimensional object array; numpy would look into items that seem to be sequences."""
+    array = np.empty(len(items), object)
+    for i, item in enumerate(items):
+        array[i] = item
+    return array
+
+
+def _as_array(result: Any) -> Array:
+    if isinstance(result, (np.ndarray, np.generic, int, float, bool)):
+        return np.asarray(result)
+    return object_array([result]).reshape(())
+
+
+def _ints(value: Array | None) -> tuple[int, ...] | None:
+    return None if value is None else tuple(int(v) for v in value.reshape(-1))
+
+
+@_evaluates("Identity", symbolic=True)
+def _identity(x: Array) -> Array:
+    return x
+
+
+@_evaluates("Gather", symbolic=True)
+def _gather(x: Array, indices: Array, *, axis: int) -> Array:
+    return np.take(x, indices.astype(np.int64), axis=axis)
+
+
+@_evaluates("Concat", symbolic=True)
+def _concat(*xs: Array, axis: int) -> Array:
+    return np.concatenate(xs, axis=axis)
+
+
+@_evaluates("Unsqueeze", symbolic=True)
+def _unsqueeze(x: Array, axes: Array) -> Array:
+    return np.expand_dims(x, _ints(axes) or ())
+
+
+@_evaluates("Squeeze", symbolic=True)
+def _squeeze(x: Array, axes: Array | None = None) -> Array:
+    return np.squeeze(x, _ints(axes))
+
+
+@_evaluates("Reshape", symbolic=True)
+def _reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
+    sizes = [x.shape[i] if s == 0 and not allowzero else int(s) for i, s in enumerate(shape)]
+    return x.reshape(sizes)
+
+
+@_evaluates("Flatten", symbolic=True)
+def _flatten(x: Array, *, axis: int) -> Array:
+    return x.reshape(math.prod(x.shape[: axis if axis >= 0 else axis + x.ndim]), -1)
+
+
+@_evaluates("Transpose", symbolic=True)
+def _transpose(x: Array, *, perm: list[int] | None = None) -> Array:
+    return x.transpose(perm)
+
+
+@_evaluates("Slice", symbolic=True)
+def _slice(x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None) -> Array:
+    index = [slice(None)] * x.ndim
+    for i, (start, end) in enumerate(zip(_ints(starts) or (), _ints(ends) or (), strict=True)):
+        axis = i if axes is None else int(axes[i])
+        step = 1 if steps is None else int(steps[i])
+        # Going backwards, an end before the first element must stay "before", which Python writes as None.
+        index[axis] = slice(start, None if step < 0 and end < -x.shape[axis] else end, step)
+    return x[tuple(index)]
+
+
+@_evaluates("Split", symbolic=True)
+def _split(x: Array, split: Array | None = None, *, axis: int, num_outputs: int | None = None) -> list[Array]:
+    if split is None:
+        if num_outputs is None:
+            raise ValueError("Split without sizes needs num_outputs")
+        size = -(-x.shape[axis] // num_outputs)
+        return np.split(x, list(range(size, x.shape[axis], size)), axis=axis)
+    return np.split(x, np.cumsum(_ints(split))[:-1], axis=axis)
+
+
+@_evaluates("Cast", symbolic=True)
+def _cast(x: Array, *, to: int, saturate: int = 1, round_mode: str = "up") -> Array:
+    wanted = ir.DataType(to)
+    if x.dtype == object:
+        if wanted not in (ir.DataType.INT64, ir.DataType.INT32):
+            raise TypeError("a symbolic size stays an integer")
+        return x
+    if wanted.bitwidth < 8 or wanted.name.startswith("FLOAT8") or wanted is ir.DataType.STRING:
+        raise TypeError(f"conversion to {wanted.name} is left to the run time")
+    return x.astype(wanted.numpy())
+
+
+@_evaluates("CastLike")
+def _cast_like(x: Array, like: Array, *, saturate: int = 1, round_mode: str = "up") -> Array:
+    return x.astype(like.dtype)
+
+
+@_evaluates("ConstantOfShape")
+def _constant_of_shape(shape: Array, *, value: Array | None = None) -> Array:
+    filler = np.zeros(1, np.float32) if value is None else value.reshape(-1)
+    if math.prod(_ints(shape) or ()) > LARGEST:
+        raise TypeError("too large to fold")
+    return np.full(_ints(shape) or (), filler[0], filler.dtype)
+
+
+@_evaluates("Range")
+def _range(start: Array, limit: Array, delta: Array) -> Array:
+    count = max(0, math.ceil((limit.item() - start.item()) / delta.item()))
+    if count > LARGEST:
+        raise TypeError("too large to fold")
+    return (start + np.arange(count) * delta).astype(start.dtype)
+
+
+@_evaluates("Expand")
+def _expand(x: Array, shape: Array) -> Array:
+    full = np.broadcast_shapes(x.shape, _ints(shape) or ())
+    if math.prod(full) > LARGEST:
+        raise TypeError("too large to fold")
+    return np.broadcast_to(x, full)
+
+
+@_evaluates("Tile")
+def _tile(x: Array, repeats: Array) -> Array:
+    if x.size * math.prod(_ints(repeats) or ()) > LARGEST:
+        raise TypeError("too large to fold")
+    return np.tile(x, _ints(repeats) or ())
+
+
+@_evaluates("Add", symbolic=True)
+def _add(a: Array, b: Array) -> Array:
+    return a + b
+
+
+@_evaluates("Sub", symbolic=True)
+def _sub(a: Array, b: Array) -> Array:
+    return a - b
+
+
+@_evaluates("Mul", symbolic=True)
+def _mul(a: Array, b: Array) -> Array:
+    return a * b
+
+
+@_evaluates("Div", symbolic=True)
+def _div(a: Array, b: Array) -> Array:
+    if a.dtype == object or b.dtype == object:
+        return a // b  # sizes are never negative, where floor and truncation agree
+    if a.dtype.kind in "iu":
+        return (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(a.dtype)
+    return a / b
+
+
+@_evaluates("Mod", symbolic=True)
+def _mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
+    return np.fmod(a, b) if fmod else a % b
+
+
+@_evaluates("Pow")
+def _pow(a: Array, b: Array) -> Array:
+    return np.power(a, b).astype(a.dtype)
+
+
+@_evaluates("Where", symbolic=True)
+def _where(condition: Array, a: Array, b: Array) -> Array:
+    return np.where(condition.astype(bool), a, b)
+
+
+@_evaluates("Equal", symbolic=True)
+def _equal(a: Array, b: Array) -> Array:
+    if a.dtype == object or b.dtype == object:
+        pairs = np.broadcast(a, b)
+        return np.array([_same_size(x, y) for x, y in pairs], bool).reshape(pairs.shape)
+    return np.equal(a, b)
+
+
+def _same_size(a: Any, b: Any) -> bool:
+    if isinstance(a, (int, np.integer)) and isinstance(b, (int, np.integer)):
+        return bool(a == b)
+    known = a if isinstance(a, (int, np.integer)) else b
+    if isinstance(known, (int, np.integer)) and known < 0:
+        return False  # a size is never negative
+    raise TypeError("whether two free sizes are equal is known at run time only")
+
+
+@_evaluates("ReduceProd", symbolic=True)
+def _reduce_prod(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
+    if axes is None and noop_with_empty_axes:
+        return x
+    result = np.prod(x, axis=_ints(axes), keepdims=bool(keepdims))
+    return np.asarray(result, x.dtype)
+
+
+def _unary(op: str, function: Evaluator) -> None:
+    _EVALUATORS[op] = (lambda x: function(x).astype(x.dtype), False)
+
+
+for _op, _function in {
+    "Neg": np.negative,
+    "Abs": np.abs,
+    "Sqrt": np.sqrt,
+    "Exp": np.exp,
+    "Log": np.log,
+    "Floor": np.floor,
+    "Ceil": np.ceil,
+    "Reciprocal": np.reciprocal,
+    "Not": np.logical_not,
+    "Sin": np.sin,
+    "Cos": np.cos,
+}.items():
+    _unary(_op, _function)
+
+for _op, _function in {
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Xor": np.logical_xor,
+}.items():
+    _EVALUATORS[_op] = (_function, False)
+
+
+def _extreme(pick: Evaluator) -> Evaluator:
+    def fold(*xs: Array) -> Array:
+        result = xs[0]
+        for x in xs[1:]:
+            result = pick(result, x)
+        return result
+
+    return fold
+
+
+_EVALUATORS["Max"] = (_extreme(np.maximum), False)
+_EVALUATORS["Min"] = (_extreme(np.minimum), False)

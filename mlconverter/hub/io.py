@@ -1,0 +1,94 @@
+"""ONNX models in and out of the hub, and what their border looks like."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from mlconverter.errors import CorruptModelError
+from mlconverter.signature import Dim, IOSignature, TensorSpec
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def load_model(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> ir.Model:
+    """Read an ONNX model; weights stay where they are (in the protobuf or mapped from their files) until somebody needs them.
+
+    Args:
+        source: a path, the bytes of a file, or a ``ModelProto``.
+
+    Raises:
+        CorruptModelError: the bytes are not an ONNX model.
+        FileNotFoundError: there is no such file.
+    """
+    from google.protobuf.message import DecodeError
+    from onnx import ModelProto
+
+    if isinstance(source, ModelProto):
+        proto, place = source, "this ModelProto"
+    else:
+        place = "these bytes" if isinstance(source, bytes) else f"'{os.fspath(source)}'"
+        proto = ModelProto()
+        try:
+            proto.ParseFromString(source if isinstance(source, bytes) else Path(source).read_bytes())
+        except DecodeError as error:
+            raise CorruptModelError(f"{place} is not a readable ONNX model: {error}. Was the file cut off in a download?") from error
+    if not proto.opset_import or not (proto.graph.node or proto.graph.output):
+        raise CorruptModelError(f"{place} holds no ONNX graph: it has no operator set or nothing in it.")
+    if not isinstance(source, (ModelProto, bytes)):
+        _resolve_external_data(proto, Path(source).parent)
+    try:
+        return ir.from_proto(proto)
+    except (ValueError, TypeError, KeyError) as error:
+        raise CorruptModelError(f"{place} is an ONNX file with an inconsistent graph: {error}") from error
+
+
+def _resolve_external_data(proto: onnx.ModelProto, folder: Path) -> None:
+    from onnx.external_data_helper import load_external_data_for_model, uses_external_data
+
+    outside = [t for t in proto.graph.initializer if uses_external_data(t)]
+    for tensor in outside:
+        location = next(e.value for e in tensor.external_data if e.key == "location")
+        if not (folder / location).is_file():
+            raise CorruptModelError(f"Weight '{tensor.name}' lies in '{location}', which is missing beside the model in '{folder}'.")
+    if outside:
+        load_external_data_for_model(proto, str(folder))
+
+
+def to_proto(model: ir.Model) -> onnx.ModelProto:
+    """The model as a protobuf, for the public border."""
+    return ir.to_proto(model)
+
+
+def dim_of(dim: Any) -> Dim:
+    """A dimension of the graph as the signature has it; ``?`` and negative sizes, which some exporters write, are unknown."""
+    value = getattr(dim, "value", dim)
+    if isinstance(value, int):
+        return value if value >= 0 else None
+    return None if value in (None, "", "?") else str(value)
+
+
+def spec_of(value: ir.Value) -> TensorSpec:
+    """Name, shape and dtype of a value."""
+    shape = None if value.shape is None else tuple(dim_of(d) for d in value.shape)
+    return TensorSpec(value.name or "", shape, numpy_name(value.dtype))
+
+
+def numpy_name(dtype: ir.DataType | None) -> str:
+    """Numpy's name of an ONNX element type, ``"unknown"`` where the graph has none."""
+    if dtype is None:
+        return "unknown"
+    if dtype is ir.DataType.STRING:
+        return "object"
+    return str(dtype.numpy().name)
+
+
+def signature_of(model: ir.Model) -> IOSignature:
+    """The inputs and outputs of a model; old files list their initializers among the inputs, which are left out."""
+    graph = model.graph
+    inputs = tuple(spec_of(v) for v in graph.inputs if v.name not in graph.initializers)
+    return IOSignature(inputs, tuple(spec_of(v) for v in graph.outputs))
