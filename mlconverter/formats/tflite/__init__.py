@@ -1,0 +1,1 @@
+"""TFLite: reading its files, running them, and the way to ONNX."""

@@ -1,0 +1,1 @@
+"""TFLite to ONNX: one module for each family of operators."""

@@ -1,0 +1,184 @@
+"""Writes the ONNX graph: nodes, constants, and values in the axis order that an operator asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from mlconverter.formats.tflite import layout
+from mlconverter.formats.tflite.layout import Order
+from mlconverter.formats.tflite.structure import Array
+from mlconverter.formats.tflite.to_onnx.operands import Constant, Operand, Runtime, Stored
+from mlconverter.formats.tflite.to_onnx.weights import WeightTable
+from mlconverter.hub.weights import Reshape, Transpose, WeightLink
+
+OPSET = 20
+"""The ONNX operator set that is written: the first with Gelu, after Resize learned axes and reductions axes as inputs."""
+
+IR_VERSION = 10
+
+INT64_MAX = int(np.iinfo(np.int64).max)
+
+
+class Builder:
+    """Collects the nodes and initializers of one graph.
+
+    Args:
+        reserved: names that no value inside the graph may take: those of its inputs and outputs.
+    """
+
+    def __init__(self, reserved: Iterable[str]) -> None:
+        self.nodes: list[ir.Node] = []
+        self.initializers: list[ir.Value] = []
+        self._names = set(reserved)
+        self._node_names: set[str] = set()
+        self._prefix = ""
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
+        self._weights = WeightTable(self)
+
+    @property
+    def links(self) -> tuple[WeightLink, ...]:
+        """How the initializers that are weights come from the file."""
+        return tuple(self._weights.links)
+
+    def enter(self, name: str) -> None:
+        """Name the nodes that follow after an operator of the file."""
+        self._prefix = name
+
+    # Nodes
+
+    def emit(self, op_type: str, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
+        """Append a node with one output."""
+        return self.emit_several(op_type, 1, *inputs, **attributes)[0]
+
+    def emit_several(self, op_type: str, count: int, *inputs: ir.Value | None, **attributes: Any) -> Sequence[ir.Value]:
+        """Append a node with several outputs."""
+        node = ir.Node(
+            "",
+            op_type,
+            inputs,
+            ir.convenience.convert_attributes(attributes),
+            num_outputs=count,
+            name=self._unique(f"{self._prefix}/{op_type}", self._node_names),
+        )
+        for value in node.outputs:
+            value.name = self.unique(f"{self._prefix}/{op_type}")
+        self.nodes.append(node)
+        return node.outputs
+
+    def cast(self, value: ir.Value, dtype: str) -> ir.Value:
+        """The value converted to another dtype."""
+        return self.emit("Cast", value, to=onnx_number(dtype))
+
+    def unique(self, name: str) -> str:
+        """A name for a value that no other has."""
+        return self._unique(name, self._names)
+
+    @staticmethod
+    def _unique(name: str, taken: set[str]) -> str:
+        name = name or "value"
+        result, number = name, 1
+        while result in taken:
+            number += 1
+            result = f"{name}__{number}"
+        taken.add(result)
+        return result
+
+    # Small constants, which are no weights
+
+    def array(self, values: Array, name: str = "") -> ir.Value:
+        """An initializer that is no weight; equal ones are one."""
+        key = (values.dtype.name, values.shape, values.tobytes())
+        if key not in self._constants:
+            self._constants[key] = self.initializer(name or "constant", values)
+        return self._constants[key]
+
+    def ints(self, values: Iterable[int]) -> ir.Value:
+        """A one-dimensional int64 initializer."""
+        return self.array(np.asarray(list(values), np.int64))
+
+    def scalar(self, value: float | int | bool, dtype: str) -> ir.Value:
+        """A rank-0 initializer."""
+        return self.array(np.asarray(value, dtype))
+
+    def initializer(self, name: str, values: Array) -> ir.Value:
+        """A new initializer; the array is taken as it is, not copied."""
+        value = ir.Value(name=self.unique(name), shape=ir.Shape(values.shape), type=onnx_type(values.dtype.name))
+        value.const_value = ir.Tensor(values, name=value.name)
+        self.initializers.append(value)
+        return value
+
+    # Operands in the order that is asked for
+
+    def ask(self, operand: Operand, order: Order | None = None, *, weight: bool = False) -> ir.Value:
+        """The operand in an order, by default the file's own.
+
+        A constant is permuted now, which costs nothing at run time. For a computed value a Transpose is written the
+        first time that an order is asked for in which the graph does not have it.
+
+        Args:
+            operand: a constant or a computed value.
+            order: the order in which its axes shall be stored.
+            weight: the operand is a weight by its place in the operator, even where it has a single element.
+        """
+        order = layout.logical(operand.rank) if order is None else order
+        if isinstance(operand, Constant):
+            moved = operand if order == layout.logical(operand.rank) else operand.then(
+                Transpose(order), layout.arranged(order, operand.dims)
+            )
+            return self._constant(moved, weight=weight)
+        if order not in operand.orders:
+            source = operand.first
+            operand.orders[order] = self.emit("Transpose", source.value, perm=list(layout.permutation(source.order, order)))
+        return operand.orders[order]
+
+    def as_is(self, operand: Operand) -> Stored:
+        """The operand in the order that is there."""
+        if isinstance(operand, Constant):
+            return Stored(self.ask(operand), layout.logical(operand.rank))
+        return operand.first
+
+    def together(self, *operands: Operand) -> tuple[Order, list[ir.Value]]:
+        """Operands that are broadcast against each other, in one order and with their axes aligned."""
+        rank = max(o.rank for o in operands)
+        available = [tuple(o.orders) for o in operands if isinstance(o, Runtime) and o.rank == rank]
+        order = layout.most_common(available) if available else layout.logical(rank)
+        return order, [self.broadcast(o, order) for o in operands]
+
+    def broadcast(self, operand: Operand, order: Order, *, weight: bool = False) -> ir.Value:
+        """An operand of the same or a lower rank, ready to be broadcast against a value that is stored as ``order``.
+
+        Ranks are aligned as numpy does it for the logical axes, before anything is permuted.
+        """
+        own = layout.trailing(order, operand.rank)
+        gaps = layout.broadcast_gaps(order, operand.rank)
+        if not gaps:
+            return self.ask(operand, own, weight=weight)
+        # Leading axes of size 1 are left away, so positions count from the first axis that the operand has.
+        left_away = len(order) - operand.rank - len(gaps)
+        axes = [gap - left_away for gap in gaps]
+        if isinstance(operand, Runtime):
+            return self.emit("Unsqueeze", self.ask(operand, own), self.ints(axes))
+        shape = list(layout.arranged(own, operand.dims))
+        for axis in axes:
+            shape.insert(axis, 1)
+        moved = operand.then(Transpose(own), layout.arranged(own, operand.dims)).then(Reshape(tuple(shape)), tuple(shape))
+        return self._constant(moved, weight=weight)
+
+    def _constant(self, constant: Constant, *, weight: bool) -> ir.Value:
+        if constant.dtype.startswith("float") and (weight or constant.value.size > 1):
+            return self._weights.value(constant)
+        return self.array(constant.value, constant.name)
+
+
+def onnx_type(dtype: str) -> ir.TensorType:
+    """The ONNX tensor type of a numpy dtype's name."""
+    return ir.TensorType(ir.DataType.from_numpy(np.dtype(dtype)))
+
+
+def onnx_number(dtype: str) -> int:
+    """The number of a dtype in ONNX, as ``Cast`` takes it."""
+    return int(ir.DataType.from_numpy(np.dtype(dtype)))

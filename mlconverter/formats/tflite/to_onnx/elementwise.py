@@ -1,0 +1,148 @@
+"""Element by element: arithmetic, comparisons, logic, selection and functions of one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from mlconverter.formats.tflite.to_onnx.activations import fused
+from mlconverter.formats.tflite.to_onnx.builder import Builder
+from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
+from mlconverter.formats.tflite.to_onnx.ops import needs_float, translates
+
+Emit = Callable[[Builder, ir.Value], ir.Value]
+
+
+def _binary(name: str, onnx: str, *versions: int) -> None:
+    @translates(name, *versions)
+    def translate(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
+        order, values = b.together(x, y)
+        value = b.emit(onnx, *values)
+        return Stored(fused(b, value, getattr(op.options, "fusedActivationFunction", 0), x.dtype), order)
+
+    translate.__doc__ = f"{name} → {onnx}, operands aligned (+ fused activation)."
+
+
+_binary("ADD", "Add", 1, 2, 3, 4, 5)
+_binary("SUB", "Sub", 1, 2, 3, 4, 5)
+_binary("MUL", "Mul", 1, 2, 3, 4, 5, 6, 7)
+_binary("DIV", "Div", 1, 2)
+_binary("MAXIMUM", "Max", 1, 2, 3, 4)
+_binary("MINIMUM", "Min", 1, 2, 3, 4)
+_binary("POW", "Pow", 1)
+_binary("EQUAL", "Equal", 1, 2, 4)
+_binary("GREATER", "Greater", 1, 2)
+_binary("GREATER_EQUAL", "GreaterOrEqual", 1, 2, 3)
+_binary("LESS", "Less", 1, 2, 3)
+_binary("LESS_EQUAL", "LessOrEqual", 1, 2)
+_binary("LOGICAL_AND", "And", 1)
+_binary("LOGICAL_OR", "Or", 1)
+
+
+@translates("NOT_EQUAL", 1, 2)
+def not_equal(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
+    """NOT_EQUAL → Not(Equal), operands aligned."""
+    order, values = b.together(x, y)
+    return Stored(b.emit("Not", b.emit("Equal", *values)), order)
+
+
+@translates("SQUARED_DIFFERENCE", 1, 2)
+def squared_difference(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
+    """SQUARED_DIFFERENCE → Sub, then Mul with itself."""
+    order, values = b.together(x, y)
+    difference = b.emit("Sub", *values)
+    return Stored(b.emit("Mul", difference, difference), order)
+
+
+@translates("FLOOR_DIV", 1, 2, 3)
+def floor_div(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
+    """FLOOR_DIV → Div rounded down: ONNX rounds integers towards zero."""
+    order, (a, d) = b.together(x, y)
+    if x.dtype.startswith("float"):
+        return Stored(b.emit("Floor", b.emit("Div", a, d)), order)
+    # Subtracting the remainder, which has the divisor's sign, leaves a division without rest.
+    remainder = b.emit("Mod", a, d)
+    return Stored(b.emit("Div", b.emit("Sub", a, remainder), d), order)
+
+
+@translates("FLOOR_MOD", 1, 2)
+def floor_mod(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
+    """FLOOR_MOD → Mod with the divisor's sign."""
+    order, (a, d) = b.together(x, y)
+    if not x.dtype.startswith("float"):
+        return Stored(b.emit("Mod", a, d), order)
+    remainder = b.emit("Mod", a, d, fmod=1)
+    zero = b.scalar(0, x.dtype)
+    other_sign = b.emit("Less", b.emit("Mul", remainder, d), zero)
+    return Stored(b.emit("Where", other_sign, b.emit("Add", remainder, d), remainder), order)
+
+
+@translates("ADD_N", 1)
+def add_n(b: Builder, op: Op, *terms: Operand) -> Stored:
+    """ADD_N → Sum."""
+    order, values = b.together(*terms)
+    if terms[0].dtype.startswith("float"):
+        return Stored(b.emit("Sum", *values), order)
+    total = values[0]
+    for value in values[1:]:
+        total = b.emit("Add", total, value)
+    return Stored(total, order)
+
+
+@translates("SELECT_V2", 1, 2)
+def select_v2(b: Builder, op: Op, condition: Operand, x: Operand, y: Operand) -> Stored:
+    """SELECT_V2 → Where, operands aligned."""
+    order, values = b.together(condition, x, y)
+    return Stored(b.emit("Where", *values), order)
+
+
+@translates("SELECT", 1, 2, 3, 4)
+def select(b: Builder, op: Op, condition: Operand, x: Operand, y: Operand) -> Stored:
+    """SELECT → Where; a vector of conditions picks whole rows along the first axis."""
+    if condition.rank != 1 or x.rank == 1:
+        return select_v2(b, op, condition, x, y)
+    order, (a, c) = b.together(x, y)
+    first = order.index(0)
+    after = x.rank - 1 - first
+    rows = b.ask(condition)
+    if after:
+        rows = b.emit("Unsqueeze", rows, b.ints(range(1, after + 1)))
+    return Stored(b.emit("Where", rows, a, c), order)
+
+
+def _unary(name: str, mapping: str, emit: Emit, *versions: int, floats: bool = True) -> None:
+    @translates(name, *versions, check=needs_float if floats else None)
+    def translate(b: Builder, op: Op, x: Operand) -> Stored:
+        value, order = b.as_is(x)
+        return Stored(emit(b, value), order)
+
+    translate.__doc__ = f"{name} → {mapping}."
+
+
+def _same(name: str, onnx: str, *versions: int, floats: bool = True) -> None:
+    _unary(name, onnx, lambda b, x: b.emit(onnx, x), *versions, floats=floats)
+
+
+_same("ABS", "Abs", 1, 2, 3, 4, 5, floats=False)
+_same("NEG", "Neg", 1, floats=False)
+_same("SIGN", "Sign", 1, 2, floats=False)
+_same("EXP", "Exp", 1, 2)
+_same("LOG", "Log", 1, 2)
+_same("SQRT", "Sqrt", 1, 2)
+_same("SIN", "Sin", 1)
+_same("COS", "Cos", 1)
+_same("FLOOR", "Floor", 1)
+_same("CEIL", "Ceil", 1)
+_same("ROUND", "Round", 1)
+_same("LOGICAL_NOT", "Not", 1, floats=False)
+_unary("RSQRT", "Reciprocal(Sqrt)", lambda b, x: b.emit("Reciprocal", b.emit("Sqrt", x)), 1, 2, 3)
+_unary("SQUARE", "Mul with itself", lambda b, x: b.emit("Mul", x, x), 1)
+
+
+@translates("ZEROS_LIKE", 1)
+def zeros_like(b: Builder, op: Op, x: Operand) -> Stored:
+    """ZEROS_LIKE → zero, Expanded to the input's shape."""
+    value, order = b.as_is(x)
+    zeros = b.emit("Expand", b.scalar(0, x.dtype), b.emit("Shape", value))
+    return Stored(zeros, order)

@@ -1,0 +1,166 @@
+"""What translators are handed: the node, and its inputs as constants of the file or values of the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mlconverter.formats.tflite.layout import Order
+from mlconverter.formats.tflite.structure import Array, Model, Operator, Subgraph, Tensor
+from mlconverter.hub.weights import Step, WeightLink, simplify
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Dims = tuple[int | None, ...]
+"""A logical shape; ``None`` is a free dimension."""
+
+
+class Stored(NamedTuple):
+    """A value of the ONNX graph and the order in which it holds the axes of a TFLite tensor."""
+
+    value: ir.Value
+    order: Order
+
+
+@dataclass(eq=False)
+class Runtime:
+    """A tensor that is computed, with every order in which the graph has it so far.
+
+    Attributes:
+        orders: the graph's values by order; the first is the one its operator gave.
+    """
+
+    name: str
+    dims: Dims
+    dtype: str
+    orders: dict[Order, ir.Value]
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.dims)
+
+    @property
+    def first(self) -> Stored:
+        """The form that its operator gave."""
+        order, value = next(iter(self.orders.items()))
+        return Stored(value, order)
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A tensor whose data are in the file, seen through a chain of steps that nothing has evaluated yet.
+
+    Attributes:
+        source: source key of its buffer.
+        stored: the buffer's elements, as the file has them.
+        dims: its logical shape.
+        steps: from the stored elements to the value.
+    """
+
+    name: str
+    source: str
+    stored: Array
+    dims: tuple[int, ...]
+    dtype: str
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.dims)
+
+    @cached_property
+    def value(self) -> Array:
+        """The elements, evaluated once; a view of the file's bytes wherever the steps allow it."""
+        return WeightLink(self.source, "", self.steps).get(self.stored)
+
+    def then(self, step: Step, dims: tuple[int, ...] | None = None, dtype: str | None = None) -> Constant:
+        """The constant seen through one more step, which gives it other dimensions or another dtype."""
+        return replace(
+            self,
+            dims=self.dims if dims is None else dims,
+            dtype=dtype or self.dtype,
+            steps=simplify((*self.steps, step)),
+        )
+
+
+Operand = Runtime | Constant
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One operator of the file, with its tensors at hand.
+
+    Attributes:
+        free_batch: some input of the model has a free first dimension.
+        free_sizes: some input of the model has another free dimension.
+    """
+
+    model: Model = field(repr=False)
+    subgraph: Subgraph = field(repr=False)
+    operator: Operator
+    free_batch: bool = False
+    free_sizes: bool = False
+
+    @property
+    def key(self) -> str:
+        """The operator's name in the registry."""
+        return f"custom::{self.operator.op}" if self.operator.custom else self.operator.op
+
+    @property
+    def version(self) -> int:
+        """Version of the operator's schema."""
+        return self.operator.version
+
+    @property
+    def name(self) -> str:
+        """A name for the node: TFLite nodes have none, so its first output's."""
+        return (self.outputs[0].name if self.operator.outputs else "") or f"{self.operator.op}_{self.operator.index}"
+
+    @property
+    def options(self) -> Any:
+        """The schema's options object."""
+        return self.operator.options
+
+    @cached_property
+    def inputs(self) -> tuple[Tensor | None, ...]:
+        """The input tensors, ``None`` for those left out."""
+        return tuple(None if i < 0 else self.subgraph.tensors[i] for i in self.operator.inputs)
+
+    @cached_property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The output tensors."""
+        return tuple(self.subgraph.tensors[i] for i in self.operator.outputs)
+
+    def input(self, index: int) -> Tensor | None:
+        """One input tensor, ``None`` where there is none."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def constant(self, index: int) -> Array | None:
+        """The data of an input that the file holds, ``None`` where it is computed or left out."""
+        tensor = self.input(index)
+        return self.model.view(tensor) if tensor is not None and self.model.is_constant(tensor) else None
+
+    def dims(self, tensor: Tensor) -> Dims:
+        """The logical shape of a tensor, with ``None`` for what the file leaves free or does not tell.
+
+        Where the model's inputs have free dimensions and a tensor has no shape signature, its shape is only what
+        it was for inputs of size 1.
+        """
+        if tensor.shape_signature is not None:
+            return tuple(None if d < 0 else d for d in tensor.shape_signature)
+        if self.model.is_constant(tensor):
+            return tensor.shape
+        if self.free_sizes:
+            return (None,) * tensor.rank
+        if self.free_batch and tensor.shape[:1] == (1,):
+            return (None, *tensor.shape[1:])
+        return tensor.shape
+
+    @property
+    def out_dims(self) -> Dims:
+        """The logical shape of the first output."""
+        return self.dims(self.outputs[0])

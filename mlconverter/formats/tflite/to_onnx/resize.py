@@ -1,0 +1,103 @@
+"""Resizing images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from mlconverter.formats.tflite.layout import channels_first
+from mlconverter.formats.tflite.to_onnx.builder import Builder
+from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
+from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_float, needs_rank, translates
+
+IMAGE = channels_first(4)
+SPATIAL = [2, 3]
+"""The stored axes that are resized; batch and channels are not named, so that they may be of any size."""
+
+
+def _coordinates(op: Op) -> str:
+    if op.options.alignCorners:
+        return "align_corners"
+    return "half_pixel" if op.options.halfPixelCenters else "asymmetric"
+
+
+def _one_alignment(op: Op) -> str | None:
+    return "both align_corners and half_pixel_centers" if op.options.alignCorners and op.options.halfPixelCenters else None
+
+
+@translates("RESIZE_BILINEAR", 1, 2, 3, 4, check=all_of(needs_rank(4), needs_float, _one_alignment))
+def resize_bilinear(b: Builder, op: Op, image: Operand, size: Operand) -> Stored:
+    """RESIZE_BILINEAR → Resize, linear, of the spatial axes."""
+    sizes = op.constant(1)
+    target = b.cast(b.ask(size), "int64") if sizes is None else b.ints(sizes.tolist())
+    value = b.emit(
+        "Resize",
+        b.ask(image, IMAGE),
+        None,
+        None,
+        target,
+        axes=SPATIAL,
+        mode="linear",
+        coordinate_transformation_mode=_coordinates(op),
+    )
+    return Stored(value, IMAGE)
+
+
+def _known_sizes(op: Op) -> str | None:
+    image = op.inputs[0]
+    assert image is not None
+    if op.constant(1) is None or None in op.dims(image)[1:3]:
+        return "its sizes are only known at run time"
+    return None
+
+
+@translates("RESIZE_NEAREST_NEIGHBOR", 1, 2, 3, 4, check=all_of(needs_rank(4), _known_sizes))
+def resize_nearest_neighbor(b: Builder, op: Op, image: Operand, size: Operand) -> Stored:
+    """RESIZE_NEAREST_NEIGHBOR → Resize, nearest; or Gather where rounding would pick other neighbours."""
+    sizes = op.constant(1)
+    assert sizes is not None
+    align, half = bool(op.options.alignCorners), bool(op.options.halfPixelCenters)
+    before, after = [d or 0 for d in image.dims[1:3]], sizes.tolist()
+    picks = [_nearest(n, m, align=align, half=half) for n, m in zip(before, after, strict=True)]
+    value = b.ask(image, IMAGE)
+    if all(p == _exact(n, m, align=align, half=half) for p, n, m in zip(picks, before, after, strict=True)):
+        resized = b.emit(
+            "Resize",
+            value,
+            None,
+            None,
+            b.ints(after),
+            axes=SPATIAL,
+            mode="nearest",
+            coordinate_transformation_mode=_coordinates(op),
+            nearest_mode="round_prefer_ceil" if align or half else "floor",
+        )
+        return Stored(resized, IMAGE)
+    for axis, pick in zip(SPATIAL, picks, strict=True):
+        value = b.emit("Gather", value, b.ints(pick), axis=axis)
+    return Stored(value, IMAGE)
+
+
+def _nearest(size: int, target: int, *, align: bool, half: bool) -> Sequence[int]:
+    """The elements that TFLite picks along one axis, by its own single-precision arithmetic."""
+    single = np.float32
+    scale = single(size - 1) / single(target - 1) if align and target > 1 else single(size) / single(target)
+    places = (np.arange(target, dtype=single) + single(0.5 if half else 0.0)) * scale
+    picked = np.floor(places + single(0.5)) if align else np.floor(places)
+    return [int(i) for i in np.clip(picked, 0, size - 1)]
+
+
+def _exact(size: int, target: int, *, align: bool, half: bool) -> Sequence[int] | None:
+    """The elements that ONNX means, computed without rounding; ``None`` where a place is so near that rounding decides."""
+    if align and half:
+        return None
+    scale = Fraction(size - 1, target - 1) if align and target > 1 else Fraction(size, target)
+    picked = []
+    for i in range(target):
+        place = (i + Fraction(1, 2)) * scale if half else i * scale + (Fraction(1, 2) if align else 0)
+        if place.denominator == 1 and scale.denominator != 1 and place not in (0, size):
+            return None
+        picked.append(min(int(place), size - 1))
+    return picked

@@ -1,0 +1,162 @@
+"""Taking parts of a value: slices and gathers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mlconverter.formats.tflite import layout
+from mlconverter.formats.tflite.to_onnx.builder import INT64_MAX, Builder
+from mlconverter.formats.tflite.to_onnx.operands import Dims, Op, Operand, Stored
+from mlconverter.formats.tflite.to_onnx.ops import needs_constant, translates
+from mlconverter.formats.tflite.to_onnx.shapes import unsqueezed
+
+INT64_MIN = int(np.iinfo(np.int64).min)
+
+
+@dataclass
+class _Cuts:
+    """Slices along logical axes; axes that stay whole are not named, so that they may be of any size."""
+
+    dims: Dims
+    axes: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+
+    def add(self, axis: int, start: int, end: int, step: int = 1) -> None:
+        size = self.dims[axis]
+        if step == 1 and start == 0 and (end == INT64_MAX or (size is not None and end >= size)):
+            return
+        self.axes.append(axis)
+        self.starts.append(start)
+        self.ends.append(end)
+        self.steps.append(step)
+
+    def emit(self, b: Builder, x: Operand) -> Stored:
+        value, order = b.as_is(x)
+        if self.axes:
+            places = [order.index(axis) for axis in self.axes]
+            value = b.emit("Slice", value, b.ints(self.starts), b.ints(self.ends), b.ints(places), b.ints(self.steps))
+        return Stored(value, order)
+
+
+@translates("SLICE", 1, 2, 3, 4, 5, 6, 7)
+def slice_(b: Builder, op: Op, x: Operand, begin: Operand, size: Operand) -> Stored:
+    """SLICE → Slice."""
+    starts, lengths = op.constant(1), op.constant(2)
+    if starts is None or lengths is None:
+        first, count = b.cast(b.ask(begin), "int64"), b.cast(b.ask(size), "int64")
+        to_the_end = b.emit("Equal", count, b.scalar(-1, "int64"))
+        last = b.emit("Where", to_the_end, b.scalar(INT64_MAX, "int64"), b.emit("Add", first, count))
+        return Stored(b.emit("Slice", b.ask(x), first, last), layout.logical(x.rank))
+    cuts = _Cuts(x.dims)
+    for axis, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
+        cuts.add(axis, start, INT64_MAX if length == -1 else start + length)
+    return cuts.emit(b, x)
+
+
+@translates("STRIDED_SLICE", 1, 2, 3, 4, 5, 6, 7, 8, check=needs_constant(begin=1, end=2, strides=3))
+def strided_slice(b: Builder, op: Op, x: Operand, *bounds: Operand) -> Stored:
+    """STRIDED_SLICE → Slice, then Squeeze of the axes that are indexed and Unsqueeze of new ones."""
+    begin, end, strides = (op.constant(i) for i in (1, 2, 3))
+    assert begin is not None and end is not None and strides is not None
+    options = op.options
+    cuts = _Cuts(x.dims)
+    entries = [_Entry(options, i, *map(int, triple)) for i, triple in enumerate(zip(begin, end, strides, strict=True))]
+    indexed: list[int] = []
+    made: list[int | None] = []
+    axis = 0
+    for number, entry in enumerate(entries):
+        if entry.ellipsis:
+            later = sum(not e.new_axis for e in entries[number + 1 :])
+            made += range(axis, x.rank - later)
+            axis = max(axis, x.rank - later)
+        elif entry.new_axis:
+            made.append(None)
+        else:
+            cuts.add(axis, *entry.bounds())
+            if entry.index:
+                indexed.append(axis)
+            else:
+                made.append(axis)
+            axis += 1
+    made += range(axis, x.rank)
+    result = cuts.emit(b, x)
+    if indexed:
+        squeezed = b.emit("Squeeze", result.value, b.ints(layout.positions(result.order, indexed)))
+        result = Stored(squeezed, layout.without(result.order, indexed))
+    for place, source in enumerate(made):
+        if source is None:
+            result = unsqueezed(b, result, place)
+    return result
+
+
+class _Entry:
+    """One entry of a STRIDED_SLICE, its bits taken from the masks."""
+
+    def __init__(self, options: object, number: int, begin: int, end: int, stride: int) -> None:
+        def bit(mask: str) -> bool:
+            return bool(getattr(options, mask) >> number & 1)
+
+        self.ellipsis = bit("ellipsisMask")
+        self.new_axis = bit("newAxisMask") and not self.ellipsis
+        self.index = bit("shrinkAxisMask")
+        self._from_start, self._to_end = bit("beginMask"), bit("endMask")
+        self._begin, self._stride = begin, stride
+        self._end = begin + end if getattr(options, "offset", False) else end
+
+    def bounds(self) -> tuple[int, int, int]:
+        """Start, end and step as ONNX takes them."""
+        if self.index:
+            start = 0 if self._from_start else self._begin
+            return start, INT64_MAX if start == -1 else start + 1, 1
+        down = self._stride < 0
+        start = (INT64_MAX if down else 0) if self._from_start else self._begin
+        end = (INT64_MIN if down else INT64_MAX) if self._to_end else self._end
+        return start, end, self._stride
+
+
+def _gather_batches(op: Op) -> str | None:
+    x, options = op.inputs[0], op.options
+    assert x is not None
+    indices = op.inputs[1]
+    assert indices is not None
+    batches = options.batchDims % max(indices.rank, 1)
+    if batches and options.axis % x.rank != batches:
+        return f"batch_dims {options.batchDims} with axis {options.axis}"
+    return None
+
+
+@translates("GATHER", 1, 2, 3, 4, 5, 6, 7, check=_gather_batches)
+def gather(b: Builder, op: Op, x: Operand, indices: Operand) -> Stored:
+    """GATHER → Gather, or GatherND where the first axes are batches."""
+    axis = int(op.options.axis) % x.rank
+    batches = int(op.options.batchDims) % max(indices.rank, 1)
+    places = b.ask(indices)
+    if indices.dtype not in ("int32", "int64"):
+        places = b.cast(places, "int64")
+    rank = x.rank + indices.rank - 1 - batches
+    if batches:
+        places = b.emit("Unsqueeze", b.cast(places, "int64"), b.ints([indices.rank]))
+        return Stored(b.emit("GatherND", b.ask(x), places, batch_dims=batches), layout.logical(rank))
+    return Stored(b.emit("Gather", b.ask(x), places, axis=axis), layout.logical(rank))
+
+
+@translates("GATHER_ND", 1, 2, 3, 4, 5)
+def gather_nd(b: Builder, op: Op, x: Operand, indices: Operand) -> Stored:
+    """GATHER_ND → GatherND."""
+    value = b.emit("GatherND", b.ask(x), b.cast(b.ask(indices), "int64"))
+    return Stored(value, layout.logical(len(op.out_dims)))
+
+
+@translates("REVERSE_V2", 1, 2, 3, check=needs_constant(axes=1))
+def reverse(b: Builder, op: Op, x: Operand, axes: Operand) -> Stored:
+    """REVERSE_V2 → Slice with step -1."""
+    numbers = op.constant(1)
+    assert numbers is not None
+    cuts = _Cuts(x.dims)
+    for axis in numbers.reshape(-1).tolist():
+        cuts.add(axis % x.rank, INT64_MAX, INT64_MIN, -1)
+    return cuts.emit(b, x)

@@ -1,0 +1,49 @@
+"""How numbers are stored: conversions between dtypes, half-precision and sparse weights."""
+
+from __future__ import annotations
+
+from mlconverter.formats.tflite.to_onnx.builder import Builder
+from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Stored
+from mlconverter.formats.tflite.to_onnx.ops import translates
+from mlconverter.hub.weights import Cast, Dequantize
+
+
+def _float_or_constant(op: Op) -> str | None:
+    tensor = op.inputs[0]
+    assert tensor is not None
+    if tensor.dtype == "float16" or (op.constant(0) is not None and tensor.quantization is not None):
+        return None
+    return f"quantised activations ({tensor.dtype})"
+
+
+@translates("DEQUANTIZE", 1, 2, 3, 4, 5, 6, 7, 8, check=_float_or_constant)
+def dequantize(b: Builder, op: Op, x: Operand) -> Operand | Stored:
+    """DEQUANTIZE → a step of a constant's chain, Cast of a half-precision value."""
+    dtype, tensor = op.outputs[0].dtype, op.inputs[0]
+    if not isinstance(x, Constant):
+        value, order = b.as_is(x)
+        return Stored(b.cast(value, dtype), order)
+    if x.dtype == "float16":
+        return x.then(Cast(dtype), dtype=dtype)
+    assert tensor is not None and tensor.quantization is not None
+    q = tensor.quantization
+    return x.then(Dequantize(q.scale, q.zero_point, q.axis), dtype="float32")
+
+
+def _constant_input(op: Op) -> str | None:
+    tensor = op.inputs[0]
+    assert tensor is not None
+    return None if op.model.is_constant(tensor) else "its input is only known at run time"
+
+
+@translates("DENSIFY", 1, check=_constant_input)
+def densify(b: Builder, op: Op, x: Operand) -> Operand:
+    """DENSIFY → nothing: sparse constants are seen as dense from the start."""
+    return x
+
+
+@translates("CAST", 1, 2, 3, 4, 5, 6, 7, 8)
+def cast(b: Builder, op: Op, x: Operand) -> Stored:
+    """CAST → Cast."""
+    value, order = b.as_is(x)
+    return Stored(b.cast(value, op.outputs[0].dtype), order)
