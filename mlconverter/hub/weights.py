@@ -82,10 +82,11 @@ class Cast:
     dtype: str
 
     def get(self, source: Array) -> Array:
-        return source.astype(self.dtype)
+        with np.errstate(invalid="ignore"):  # a NaN stays one
+            return source.astype(self.dtype)
 
     def put(self, source: Array, view: Array) -> Array:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             stored = view.astype(source.dtype)
         if np.any(np.isinf(stored) & np.isfinite(view)):
             raise ConversionError(f"A trained weight has values beyond the range of the origin's {source.dtype} storage.")
