@@ -219,6 +219,7 @@ def test_constants_by_signature_are_no_weakness():
     constant = signature([], [("y", (2,))])
     assert verify_runners(Fake(constant, lambda: np.ones(2)), Fake(constant, lambda: np.ones(2)))
     assert verify_runners(Fake(constant, lambda: np.ones(2)), Fake(constant, lambda: np.zeros(2))).verdict == "wrong"
+    assert verify_runners(Fake(constant, lambda: np.zeros(2)), Fake(constant, lambda: np.zeros(2)))
     sig = signature(outputs=[("y", ("N", 3, 8, 8)), ("z", (0, 4))])
     source = Fake(sig, lambda x: {"y": x, "z": np.zeros((0, 4))})
     assert verify_runners(source, source)
@@ -288,6 +289,13 @@ def test_tolerance_follows_the_target_format_and_the_caller():
     needed = verify(off).rtol_needed
     assert needed == pytest.approx(5e-4, rel=0.1)
     assert verify(off, rtol=needed)
+
+
+def test_what_the_sources_own_kernels_differ_by_can_be_the_tolerance():
+    other_kernels = verify(changed(y=lambda y: y * np.float32(1.02)))
+    assert not other_kernels
+    assert verify(changed(y=lambda y: y * np.float32(0.981)), rtol=other_kernels.rtol_needed)
+    assert verify(changed(y=lambda y: y * np.float32(0.97)), rtol=other_kernels.rtol_needed).verdict == "wrong"
 
 
 def test_quantised_outputs_may_be_a_step_apart_and_other_integers_may_not():

@@ -249,6 +249,11 @@ def test_the_table_gives_what_the_design_says():
         assert Tolerances("tflite", 0.5).of(exact).bound(1e9) == 0.0
 
 
+def test_exact_is_exact_whatever_else_is_set():
+    assert Tolerance(1.0, 1.0, exact=True).bound(5.0) == 0.0
+    assert math.isinf(Tolerance(1.0, 1.0, exact=True).rtol_needed(0.5, 5.0))
+
+
 @pytest.mark.parametrize("dtype", [*RTOL, "float8_e4m3fn", "float8_e5m2", "float6_e3m2fn", "float4_e2m1fn"])
 @pytest.mark.parametrize("rtol", [None, 0.0])
 def test_no_tolerance_is_below_four_eps(dtype, rtol):
