@@ -172,9 +172,7 @@ class _Reader:
         return name, False, code.Version()
 
     def _subgraph(self, graph: Any) -> Subgraph:
-        tensors = tuple(
-            self._tensor(i, t) for i, t in enumerate(self._each(graph.TensorsLength(), graph.Tensors))
-        )
+        tensors = tuple(self._tensor(i, t) for i, t in enumerate(self._each(graph.TensorsLength(), graph.Tensors)))
         operators = tuple(
             self._operator(i, o, len(tensors)) for i, o in enumerate(self._each(graph.OperatorsLength(), graph.Operators))
         )

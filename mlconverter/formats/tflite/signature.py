@@ -30,11 +30,6 @@ class Border:
     key: str | None
 
     @property
-    def output_names(self) -> tuple[str, ...]:
-        """Names of the outputs."""
-        return self.signature.output_names
-
-    @property
     def free_batch(self) -> bool:
         """Whether the first dimension of an input is free."""
         return any(0 in spec.free_axes for spec in self.signature.inputs)
@@ -61,9 +56,7 @@ def border_of(model: Model, key: str | None = None) -> Border:
     else:
         outputs = _named(graph.tensors, graph.outputs, {})
     free_batch = any(_signature_of(graph.tensors[i])[:1] == (-1,) for _, i in inputs)
-    specs = [
-        tuple(_spec(name, graph.tensors[i], free_batch=free_batch) for name, i in entries) for entries in (inputs, outputs)
-    ]
+    specs = [tuple(_spec(name, graph.tensors[i], free_batch=free_batch) for name, i in entries) for entries in (inputs, outputs)]
     return Border(
         signature=IOSignature(specs[0], specs[1], chosen.key if chosen else DEFAULT_KEY),
         subgraph=chosen.subgraph if chosen else 0,

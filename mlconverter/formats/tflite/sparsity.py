@@ -43,7 +43,9 @@ def flat_positions(sparsity: Sparsity, shape: tuple[int, ...]) -> Positions:
     if any(len(c := coordinates[d]) and c.max() >= shape[d] for d in range(rank)):
         raise CorruptModelError(f"A sparse tensor has values outside its shape {list(shape)}.")
     flat = np.ravel_multi_index(tuple(coordinates[d] for d in range(rank)), shape) if rank else np.zeros(nodes, np.int64)
-    if len(np.unique(flat)) != len(flat):
+    taken = np.zeros(int(np.prod(shape)), np.bool_)
+    taken[flat] = True
+    if np.count_nonzero(taken) != len(flat):
         raise CorruptModelError("A sparse tensor stores two values for one element.")
     return flat.astype(np.int64, copy=False)
 

@@ -126,8 +126,10 @@ class Builder:
         """
         order = layout.logical(operand.rank) if order is None else order
         if isinstance(operand, Constant):
-            moved = operand if order == layout.logical(operand.rank) else operand.then(
-                Transpose(order), layout.arranged(order, operand.dims)
+            moved = (
+                operand
+                if order == layout.logical(operand.rank)
+                else operand.then(Transpose(order), layout.arranged(order, operand.dims))
             )
             return self._constant(moved, weight=weight)
         if order not in operand.orders:

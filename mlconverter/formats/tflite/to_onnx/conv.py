@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
@@ -24,9 +25,7 @@ _CUSTOM_PADDING = {1: True, 2: False}
 
 
 def _known_channels(op: Op) -> str | None:
-    image, filters = op.inputs[:2]
-    assert image is not None and filters is not None
-    channels = op.dims(image)[3]
+    channels, filters = op.dims(op.tensor(0))[3], op.tensor(1)
     if channels is None:
         return "the number of channels of its input is only known at run time"
     if channels % filters.shape[3 if op.key == "CONV_2D" else 0]:
@@ -38,33 +37,30 @@ _image_and_filters = all_of(needs_rank(4), needs_rank(4, index=1), needs_float, 
 
 
 @translates("CONV_2D", 1, 2, 3, 4, 5, 6, 7, 8, check=_image_and_filters)
-def conv_2d(b: Builder, op: Op, image: Operand, filters: Operand, bias: Operand | None = None) -> Stored:
+def conv_2d(b: Builder, op: Op, image: Operand, filters: Operand, *bias: Operand) -> Stored:
     """CONV_2D → Conv (+ fused activation)."""
-    channels, filter_channels = image.dims[3], filters.dims[3]
-    assert channels is not None and filter_channels is not None
-    return _conv(b, op, image, filters, OHWI_AS_OIHW, bias, groups=channels // filter_channels)
+    groups = (image.dims[3] or 0) // (filters.dims[3] or 1)
+    return _conv(b, op, image, b.ask(filters, OHWI_AS_OIHW, weight=True), *bias, groups=groups)
 
 
 @translates("DEPTHWISE_CONV_2D", 1, 2, 3, 4, 5, 6, 7, check=_image_and_filters)
-def depthwise_conv_2d(b: Builder, op: Op, image: Operand, filters: Operand, bias: Operand | None = None) -> Stored:
+def depthwise_conv_2d(b: Builder, op: Op, image: Operand, filters: Operand, *bias: Operand) -> Stored:
     """DEPTHWISE_CONV_2D → Conv with a group for each input channel (+ fused activation)."""
     groups = image.dims[3]
     assert groups is not None
-    return _conv(b, op, image, filters, LAST_AXIS_FIRST, bias, groups=groups)
+    return _conv(b, op, image, b.ask(filters, LAST_AXIS_FIRST, weight=True), *bias, groups=groups)
 
 
-def _conv(
-    b: Builder, op: Op, image: Operand, filters: Operand, order: tuple[int, ...], bias: Operand | None, groups: int
-) -> Stored:
+def _conv(b: Builder, op: Op, image: Operand, filters: ir.Value, *bias: Operand, groups: int) -> Stored:
     options = op.options
-    kernel = [d or 0 for d in filters.dims[1:3]]
+    kernel = list(op.tensor(1).shape[1:3])
     strides = [options.strideH, options.strideW]
     dilations = [options.dilationHFactor, options.dilationWFactor]
     value = b.emit(
         "Conv",
         b.ask(image, IMAGE),
-        b.ask(filters, order, weight=True),
-        *_bias(b, bias),
+        filters,
+        *(b.ask(term, weight=True) for term in bias),
         kernel_shape=kernel,
         strides=strides,
         dilations=dilations,
@@ -72,10 +68,6 @@ def _conv(
         **padding(options.padding == SAME, image.dims[1:3], kernel, strides, dilations),
     )
     return Stored(fused(b, value, options.fusedActivationFunction), IMAGE)
-
-
-def _bias(b: Builder, bias: Operand | None) -> tuple[ir.Value, ...]:
-    return () if bias is None else (b.ask(bias, weight=True),)
 
 
 def _known_output_size(op: Op) -> str | None:
@@ -92,16 +84,14 @@ def _known_output_size(op: Op) -> str | None:
     *(1, 2, 3, 4, 5),
     check=all_of(needs_rank(4, index=1), needs_rank(4, index=2), needs_strides, _known_output_size),
 )
-def transpose_conv(
-    b: Builder, op: Op, output_shape: Operand, filters: Operand, image: Operand, bias: Operand | None = None
-) -> Stored:
+def transpose_conv(b: Builder, op: Op, output_shape: Operand, filters: Operand, *image_and_bias: Operand) -> Stored:
     """TRANSPOSE_CONV → ConvTranspose (+ fused activation)."""
     options = op.options
     shape = op.constant(0)
     size = [int(d) for d in shape[1:3]] if shape is not None else [d or 0 for d in op.out_dims[1:3]]
-    value = _conv_transpose(
-        b, image, filters, bias, size, [options.strideH, options.strideW], same=options.padding == SAME
-    )
+    image, *bias = image_and_bias
+    window = _Window(size, [options.strideH, options.strideW], same=options.padding == SAME)
+    value = _conv_transpose(b, window, image, filters, *bias)
     return Stored(fused(b, value, options.fusedActivationFunction), IMAGE)
 
 
@@ -109,7 +99,7 @@ def _transpose_conv_options(op: Op) -> str | None:
     options = op.operator.custom_options
     if len(options) < 12 or struct.unpack_from("<i", options)[0] not in _CUSTOM_PADDING:
         return f"options of {len(options)} bytes that are no TfLiteTransposeConvParams"
-    return "its input size is only known at run time" if op.inputs[0] and None in op.dims(op.inputs[0])[1:3] else None
+    return "its input size is only known at run time" if None in op.dims(op.tensor(0))[1:3] else None
 
 
 @translates(
@@ -117,51 +107,50 @@ def _transpose_conv_options(op: Op) -> str | None:
     1,
     check=all_of(needs_rank(4), needs_rank(4, index=1), needs_float, _transpose_conv_options),
 )
-def convolution_2d_transpose_bias(b: Builder, op: Op, image: Operand, filters: Operand, bias: Operand) -> Stored:
+def convolution_2d_transpose_bias(b: Builder, op: Op, image: Operand, filters: Operand, *bias: Operand) -> Stored:
     """Convolution2DTransposeBias (MediaPipe) → ConvTranspose."""
     padding_number, stride_w, stride_h = struct.unpack_from("<iii", op.operator.custom_options)
     same, strides = _CUSTOM_PADDING[padding_number], [stride_h, stride_w]
-    size = []
+    size: list[int] = []
     for length, kernel, stride in zip(image.dims[1:3], filters.dims[1:3], strides, strict=True):
-        assert length is not None and kernel is not None
+        assert length is not None
+        assert kernel is not None
         size.append((length - 1) * stride + kernel - (max(kernel - stride, 0) if same else 0))
-    return Stored(_conv_transpose(b, image, filters, bias, size, strides, same=same), IMAGE)
+    return Stored(_conv_transpose(b, _Window(size, strides, same=same), image, filters, *bias), IMAGE)
 
 
-def _conv_transpose(
-    b: Builder,
-    image: Operand,
-    filters: Operand,
-    bias: Operand | None,
-    size: Sequence[int],
-    strides: Sequence[int],
-    *,
-    same: bool,
-) -> ir.Value:
-    """A transposed convolution that fills exactly ``size``.
+@dataclass(frozen=True)
+class _Window:
+    """What a transposed convolution fills, and how it steps: height first."""
 
-    TFLite pads as the convolution would that maps the output back onto the input. What lies beyond ``size`` is cut
+    size: Sequence[int]
+    strides: Sequence[int]
+    same: bool
+
+
+def _conv_transpose(b: Builder, window: _Window, image: Operand, filters: Operand, *bias: Operand) -> ir.Value:
+    """A transposed convolution that fills exactly the size that is said.
+
+    TFLite pads as the convolution would that maps the output back onto the input. What lies beyond the size is cut
     by the pad at the end; what the input does not reach is filled by output padding.
     """
     begin, end, extra = [], [], []
-    for length, out, kernel, stride in zip(image.dims[1:3], size, filters.dims[1:3], strides, strict=True):
-        assert kernel is not None
-        positions = length if length is not None else -(-out // stride)
-        # The forward convolution's positions, which are fewer than the input's where a size is said that does not fit.
-        forward = -(-out // stride) if same else -(-(out - kernel + 1) // stride)
-        before = max((forward - 1) * stride + kernel - out, 0) // 2
-        after = (positions - 1) * stride + kernel - before - out
+    kernel = [d or 0 for d in filters.dims[1:3]]
+    for length, out, extent, stride in zip(image.dims[1:3], window.size, kernel, window.strides, strict=True):
+        # Where the size that is said does not fit the input, its convolution has another number of positions.
+        forward = -(-out // stride) if window.same else -(-(out - extent + 1) // stride)
+        before = max((forward - 1) * stride + extent - out, 0) // 2
+        after = ((forward if length is None else length) - 1) * stride + extent - before - out
         begin.append(before)
         end.append(max(after, 0))
         extra.append(max(-after, 0))
-    attributes = {"output_padding": extra} if any(extra) else {}
     return b.emit(
         "ConvTranspose",
         b.ask(image, IMAGE),
         b.ask(filters, LAST_AXIS_FIRST, weight=True),
-        *_bias(b, bias),
-        kernel_shape=[d or 0 for d in filters.dims[1:3]],
-        strides=list(strides),
+        *(b.ask(term, weight=True) for term in bias),
+        kernel_shape=kernel,
+        strides=list(window.strides),
         pads=[*begin, *end],
-        **attributes,
+        **({"output_padding": extra} if any(extra) else {}),
     )

@@ -56,9 +56,7 @@ def convert(source: Any) -> HubModel:
     model = source if isinstance(source, Model) else load(source)
     border = border_of(model)
     subgraph = model.subgraphs[border.subgraph]
-    ops = [
-        Op(model, subgraph, operator, border.free_batch, border.free_sizes) for operator in subgraph.operators
-    ]
+    ops = [Op(model, subgraph, operator, border.free_batch, border.free_sizes) for operator in subgraph.operators]
     refused = unsupported(ops)
     if refused:
         raise UnsupportedOpsError(translates.route, refused)
@@ -141,7 +139,7 @@ class _Graph:
         spec = self._border.signature.outputs[number]
         self._b.enter(spec.name)
         value = self._b.ask(self._operand(self._border.outputs[number]))
-        if value.is_graph_input() or value.is_initializer() or value.producer() is None or value.name in self._border.output_names:
+        if value.producer() is None or value.name in self._border.signature.output_names:
             value = self._b.emit("Identity", value)
         value.name = spec.name
         value.shape, value.type = ir.Shape(spec.shape or ()), onnx_type(spec.dtype)
@@ -167,7 +165,7 @@ class _Graph:
         dims = op.dims(tensor)
         value, order = result
         if len(order) != len(dims):
-            raise TranslationError(op.name, op.key, f"its output '{tensor.name}' has rank {len(dims)}, not {len(order)} as computed")
+            raise TranslationError(op.name, op.key, f"its output has rank {len(dims)} in the file, not {len(order)}")
         if id(value) not in self._named:
             self._named.add(id(value))
             value.name = self._b.unique(tensor.name)

@@ -47,22 +47,18 @@ def unpack(b: Builder, op: Op, x: Operand) -> list[Stored]:
 @translates("SPLIT", 1, 2, 3, 4, check=needs_constant(axis=0))
 def split(b: Builder, op: Op, axis: Operand, x: Operand) -> list[Stored]:
     """SPLIT → Split into equal parts."""
-    number = op.constant(0)
-    assert number is not None
     value, order = b.as_is(x)
     count = len(op.outputs)
-    position = layout.positions(order, [int(number.reshape(-1)[0])])[0]
+    position = layout.positions(order, op.parameter(0).reshape(-1).tolist())[0]
     return [Stored(part, order) for part in b.emit_several("Split", count, value, axis=position, num_outputs=count)]
 
 
 @translates("SPLIT_V", 1, 2, check=needs_constant(sizes=1, axis=2))
 def split_v(b: Builder, op: Op, x: Operand, sizes: Operand, axis: Operand) -> list[Stored]:
     """SPLIT_V → Split into parts of given sizes."""
-    lengths, number = op.constant(1), op.constant(2)
-    assert lengths is not None and number is not None
     value, order = b.as_is(x)
-    logical_axis = int(number.reshape(-1)[0]) % x.rank
-    parts = [int(n) for n in lengths]
+    logical_axis = int(op.parameter(2).reshape(-1)[0]) % x.rank
+    parts = op.parameter(1).reshape(-1).tolist()
     if -1 in parts:
         parts[parts.index(-1)] = op.outputs[parts.index(-1)].shape[logical_axis]
     results = b.emit_several("Split", len(parts), value, b.ints(parts), axis=order.index(logical_axis))

@@ -15,11 +15,9 @@ from mlconverter.formats.tflite.to_onnx.shapes import reshaped
 
 
 def _plain_weights(op: Op) -> str | None:
-    weights = op.inputs[1]
-    assert weights is not None
     if op.options.weightsFormat:
         return "shuffled quantised weights"
-    if None in op.dims(weights):
+    if None in op.dims(op.tensor(1)):
         return "the shape of its weights is only known at run time"
     return None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mlconverter.errors import TranslationError
 from mlconverter.formats.tflite.layout import Order
 from mlconverter.formats.tflite.structure import Array, Model, Operator, Subgraph, Tensor
 from mlconverter.hub.weights import Step, WeightLink, simplify
@@ -143,6 +144,20 @@ class Op:
         """The data of an input that the file holds, ``None`` where it is computed or left out."""
         tensor = self.input(index)
         return self.model.view(tensor) if tensor is not None and self.model.is_constant(tensor) else None
+
+    def parameter(self, index: int) -> Array:
+        """The data of an input that the operator's check has found in the file."""
+        values = self.constant(index)
+        if values is None:
+            raise TranslationError(self.name, self.key, f"input {index} is only known at run time")
+        return values
+
+    def tensor(self, index: int) -> Tensor:
+        """One input tensor that the operator cannot do without."""
+        tensor = self.input(index)
+        if tensor is None:
+            raise TranslationError(self.name, self.key, f"input {index} is missing")
+        return tensor
 
     def dims(self, tensor: Tensor) -> Dims:
         """The logical shape of a tensor, with ``None`` for what the file leaves free or does not tell.

@@ -40,11 +40,10 @@ def padv2(b: Builder, op: Op, x: Operand, paddings: Operand, fill: Operand) -> S
 
 
 def _known_sizes(op: Op) -> str | None:
-    x, widths = op.inputs[0], op.constant(1)
-    assert x is not None
+    widths = op.constant(1)
     if widths is None:
         return "its paddings are only known at run time"
-    if any(size is None and row.any() for size, row in zip(op.dims(x), widths, strict=True)):
+    if any(size is None and row.any() for size, row in zip(op.dims(op.tensor(0)), widths, strict=True)):
         return "an axis that it mirrors is only known at run time"
     return None
 
@@ -52,8 +51,7 @@ def _known_sizes(op: Op) -> str | None:
 @translates("MIRROR_PAD", 1, 2, 3, check=_known_sizes)
 def mirror_pad(b: Builder, op: Op, x: Operand, paddings: Operand) -> Stored:
     """MIRROR_PAD → Pad by reflection, or Gather along each axis where the border is repeated."""
-    widths = op.constant(1)
-    assert widths is not None
+    widths = op.parameter(1)
     value, order = b.as_is(x)
     if op.options.mode == REFLECT:
         begins, ends = (arranged(order, widths[:, side].tolist()) for side in (0, 1))
@@ -65,5 +63,3 @@ def mirror_pad(b: Builder, op: Op, x: Operand, paddings: Operand) -> Stored:
             mirrored = [*range(begin - 1, -1, -1), *range(size), *range(size - 1, size - 1 - end, -1)]
             value = b.emit("Gather", value, b.ints(mirrored), axis=order.index(axis))
     return Stored(value, order)
-
-

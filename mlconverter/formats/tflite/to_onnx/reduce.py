@@ -13,9 +13,7 @@ from mlconverter.formats.tflite.to_onnx.shapes import as_dtype
 
 def _reduced(b: Builder, op: Op, x: Operand, onnx: str) -> Stored:
     value, order = b.as_is(x)
-    numbers = op.constant(1)
-    assert numbers is not None
-    axes = {int(a) % x.rank for a in numbers.reshape(-1)}
+    axes = {a % x.rank for a in op.parameter(1).reshape(-1).tolist()}
     if not axes:
         return Stored(value, order)
     keep = bool(op.options.keepDims)
@@ -42,9 +40,7 @@ _reduction("REDUCE_MIN", "ReduceMin", 1, 2, 3)
 
 def _as_numbers(b: Builder, op: Op, x: Operand, onnx: str) -> Stored:
     value, order = b.as_is(x)
-    numbers = op.constant(1)
-    assert numbers is not None
-    axes = {int(a) % x.rank for a in numbers.reshape(-1)}
+    axes = {a % x.rank for a in op.parameter(1).reshape(-1).tolist()}
     keep = bool(op.options.keepDims)
     # Runtimes lack reductions of booleans that the operator set has.
     result = b.emit(onnx, b.cast(value, "int32"), b.ints(layout.positions(order, axes)), keepdims=int(keep))
@@ -76,9 +72,7 @@ def arg_min(b: Builder, op: Op, x: Operand, axis: Operand) -> Stored:
 
 
 def _position(b: Builder, op: Op, x: Operand, onnx: str) -> Stored:
-    number = op.constant(1)
-    assert number is not None
-    axis = int(number.reshape(-1)[0]) % x.rank
+    axis = int(op.parameter(1).reshape(-1)[0]) % x.rank
     value, order = b.as_is(x)
     if x.dtype == "bool":
         value = b.cast(value, "int32")

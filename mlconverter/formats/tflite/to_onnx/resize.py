@@ -46,9 +46,7 @@ def resize_bilinear(b: Builder, op: Op, image: Operand, size: Operand) -> Stored
 
 
 def _known_sizes(op: Op) -> str | None:
-    image = op.inputs[0]
-    assert image is not None
-    if op.constant(1) is None or None in op.dims(image)[1:3]:
+    if op.constant(1) is None or None in op.dims(op.tensor(0))[1:3]:
         return "its sizes are only known at run time"
     return None
 
@@ -56,10 +54,8 @@ def _known_sizes(op: Op) -> str | None:
 @translates("RESIZE_NEAREST_NEIGHBOR", 1, 2, 3, 4, check=all_of(needs_rank(4), _known_sizes))
 def resize_nearest_neighbor(b: Builder, op: Op, image: Operand, size: Operand) -> Stored:
     """RESIZE_NEAREST_NEIGHBOR → Resize, nearest; or Gather where rounding would pick other neighbours."""
-    sizes = op.constant(1)
-    assert sizes is not None
     align, half = bool(op.options.alignCorners), bool(op.options.halfPixelCenters)
-    before, after = [d or 0 for d in image.dims[1:3]], sizes.tolist()
+    before, after = [d or 0 for d in image.dims[1:3]], op.parameter(1).tolist()
     picks = [_nearest(n, m, align=align, half=half) for n, m in zip(before, after, strict=True)]
     value = b.ask(image, IMAGE)
     if all(p == _exact(n, m, align=align, half=half) for p, n, m in zip(picks, before, after, strict=True)):

@@ -88,9 +88,7 @@ def squeeze(b: Builder, op: Op, x: Operand) -> Stored:
 @translates("EXPAND_DIMS", 1, check=needs_constant(axis=1))
 def expand_dims(b: Builder, op: Op, x: Operand, axis: Operand) -> Stored:
     """EXPAND_DIMS → Unsqueeze."""
-    number = op.constant(1)
-    assert number is not None
-    return unsqueezed(b, b.as_is(x), int(number.reshape(-1)[0]) % (x.rank + 1))
+    return unsqueezed(b, b.as_is(x), int(op.parameter(1).reshape(-1)[0]) % (x.rank + 1))
 
 
 def unsqueezed(b: Builder, stored: Stored, axis: int) -> Stored:
@@ -102,9 +100,7 @@ def unsqueezed(b: Builder, stored: Stored, axis: int) -> Stored:
 @translates("TRANSPOSE", 1, 2, 3, 4, 5, 6, 7, check=needs_constant(permutation=1))
 def transpose(b: Builder, op: Op, x: Operand, perm: Operand) -> Operand:
     """TRANSPOSE → nothing: it renames the axes of what is there."""
-    numbers = op.constant(1)
-    assert numbers is not None
-    axes = tuple(int(a) % x.rank for a in numbers)
+    axes = tuple(a % x.rank for a in op.parameter(1).tolist())
     dims = layout.arranged(axes, x.dims)
     if isinstance(x, Constant):
         return x.then(Transpose(axes), tuple(d or 0 for d in dims))
@@ -174,10 +170,8 @@ def range_(b: Builder, op: Op, start: Operand, limit: Operand, delta: Operand) -
 @translates("CUMSUM", 1, check=needs_constant(axis=1))
 def cumsum(b: Builder, op: Op, x: Operand, axis: Operand) -> Stored:
     """CUMSUM → CumSum."""
-    number = op.constant(1)
-    assert number is not None
     value, order = b.as_is(x)
-    position = layout.positions(order, [int(number.reshape(-1)[0])])[0]
+    position = layout.positions(order, op.parameter(1).reshape(-1).tolist())[0]
     options = op.options
     result = b.emit(
         "CumSum", value, b.array(np.asarray(position, np.int64)), exclusive=int(options.exclusive), reverse=int(options.reverse)

@@ -60,11 +60,9 @@ def slice_(b: Builder, op: Op, x: Operand, begin: Operand, size: Operand) -> Sto
 @translates("STRIDED_SLICE", 1, 2, 3, 4, 5, 6, 7, 8, check=needs_constant(begin=1, end=2, strides=3))
 def strided_slice(b: Builder, op: Op, x: Operand, *bounds: Operand) -> Stored:
     """STRIDED_SLICE → Slice, then Squeeze of the axes that are indexed and Unsqueeze of new ones."""
-    begin, end, strides = (op.constant(i) for i in (1, 2, 3))
-    assert begin is not None and end is not None and strides is not None
-    options = op.options
     cuts = _Cuts(x.dims)
-    entries = [_Entry(options, i, *map(int, triple)) for i, triple in enumerate(zip(begin, end, strides, strict=True))]
+    triples = zip(*(op.parameter(i).tolist() for i in (1, 2, 3)), strict=True)
+    entries = [_Entry(op.options, number, *triple) for number, triple in enumerate(triples)]
     indexed: list[int] = []
     made: list[int | None] = []
     axis = 0
@@ -119,10 +117,7 @@ class _Entry:
 
 
 def _gather_batches(op: Op) -> str | None:
-    x, options = op.inputs[0], op.options
-    assert x is not None
-    indices = op.inputs[1]
-    assert indices is not None
+    x, indices, options = op.tensor(0), op.tensor(1), op.options
     batches = options.batchDims % max(indices.rank, 1)
     if batches and options.axis % x.rank != batches:
         return f"batch_dims {options.batchDims} with axis {options.axis}"
@@ -154,9 +149,7 @@ def gather_nd(b: Builder, op: Op, x: Operand, indices: Operand) -> Stored:
 @translates("REVERSE_V2", 1, 2, 3, check=needs_constant(axes=1))
 def reverse(b: Builder, op: Op, x: Operand, axes: Operand) -> Stored:
     """REVERSE_V2 → Slice with step -1."""
-    numbers = op.constant(1)
-    assert numbers is not None
     cuts = _Cuts(x.dims)
-    for axis in numbers.reshape(-1).tolist():
+    for axis in op.parameter(1).reshape(-1).tolist():
         cuts.add(axis % x.rank, INT64_MAX, INT64_MIN, -1)
     return cuts.emit(b, x)

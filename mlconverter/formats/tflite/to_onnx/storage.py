@@ -9,8 +9,7 @@ from mlconverter.hub.weights import Cast, Dequantize
 
 
 def _float_or_constant(op: Op) -> str | None:
-    tensor = op.inputs[0]
-    assert tensor is not None
+    tensor = op.tensor(0)
     if tensor.dtype == "float16" or (op.constant(0) is not None and tensor.quantization is not None):
         return None
     return f"quantised activations ({tensor.dtype})"
@@ -19,21 +18,19 @@ def _float_or_constant(op: Op) -> str | None:
 @translates("DEQUANTIZE", 1, 2, 3, 4, 5, 6, 7, 8, check=_float_or_constant)
 def dequantize(b: Builder, op: Op, x: Operand) -> Operand | Stored:
     """DEQUANTIZE → a step of a constant's chain, Cast of a half-precision value."""
-    dtype, tensor = op.outputs[0].dtype, op.inputs[0]
+    dtype = op.outputs[0].dtype
     if not isinstance(x, Constant):
         value, order = b.as_is(x)
         return Stored(b.cast(value, dtype), order)
     if x.dtype == "float16":
         return x.then(Cast(dtype), dtype=dtype)
-    assert tensor is not None and tensor.quantization is not None
-    q = tensor.quantization
+    q = op.tensor(0).quantization
+    assert q is not None
     return x.then(Dequantize(q.scale, q.zero_point, q.axis), dtype="float32")
 
 
 def _constant_input(op: Op) -> str | None:
-    tensor = op.inputs[0]
-    assert tensor is not None
-    return None if op.model.is_constant(tensor) else "its input is only known at run time"
+    return None if op.model.is_constant(op.tensor(0)) else "its input is only known at run time"
 
 
 @translates("DENSIFY", 1, check=_constant_input)

@@ -33,12 +33,11 @@ class WeightTable:
     def value(self, constant: Constant) -> ir.Value:
         """The constant in the graph."""
         forms = self._forms.setdefault(constant.source, [])
-        for known, value in forms:
+        for known, form in forms:
             if known.steps == constant.steps:
-                return value
-        value = self._derived(*forms[0], constant) if forms else None
-        if value is None:
-            value = self._initializer(constant)
+                return form
+        derived = self._derived(*forms[0], constant) if forms else None
+        value = self._initializer(constant) if derived is None else derived
         forms.append((constant, value))
         return value
 

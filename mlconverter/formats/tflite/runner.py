@@ -1,0 +1,101 @@
+"""Runs TFLite models in LiteRT."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from mlconverter.errors import ConversionError
+from mlconverter.formats.tflite.schema import load
+from mlconverter.formats.tflite.signature import border_of
+from mlconverter.formats.tflite.structure import Array, Model
+from mlconverter.verification.runner import BaseRunner
+
+Kernels = Literal["default", "reference"]
+
+_RESOLVERS = {"default": "AUTO", "reference": "BUILTIN_REF"}
+
+_CRASHING = frozenset("ADD SUB EQUAL NOT_EQUAL GREATER GREATER_EQUAL LESS LESS_EQUAL".split())
+"""Operators whose kernels end the process on 8-bit tensors that are not quantised."""
+
+
+class LiteRTRunner(BaseRunner):
+    """A TFLite model, ready to be called; inputs with free dimensions may have any size there.
+
+    Args:
+        model: the file's bytes, or its path.
+        kernels: ``"default"`` is what applications run (XNNPACK where it can), ``"reference"`` the plain kernels.
+        num_threads: threads that the kernels may use.
+
+    Raises:
+        CorruptModelError: the file is damaged.
+        ConversionError: LiteRT does not run the model; the message says why.
+
+    Example:
+        >>> with LiteRTRunner("model.tflite") as runner:
+        ...     outputs = runner.run({"image": image})
+    """
+
+    def __init__(
+        self, model: bytes | str | os.PathLike[str], *, kernels: Kernels = "default", num_threads: int | None = None
+    ) -> None:
+        content = model if isinstance(model, bytes) else Path(model).read_bytes()  # type: ignore[arg-type]
+        structure = load(content)
+        border = border_of(structure)
+        super().__init__(f"LiteRT {version('ai-edge-litert')}", border.signature)
+        _refuse_crashing(structure)
+        # Only the first subgraph's tensors can be reached by number; others are run by their signature.
+        self._key = border.key if border.subgraph else None
+        self._inputs = dict(zip(border.signature.input_names, border.inputs, strict=True))
+        self._outputs = dict(zip(border.signature.output_names, border.outputs, strict=True))
+        self._interpreter: Any = self._load(content, kernels, num_threads)
+
+    def _load(self, content: bytes, kernels: Kernels, num_threads: int | None) -> Any:
+        litert = importlib.import_module("ai_edge_litert.interpreter")
+        resolver = getattr(litert.OpResolverType, _RESOLVERS[kernels])
+        try:
+            interpreter = litert.Interpreter(
+                model_content=content, experimental_op_resolver_type=resolver, num_threads=num_threads
+            )
+            interpreter.allocate_tensors()
+        except (RuntimeError, ValueError) as error:
+            raise ConversionError(f"{self.name} does not run the model ({kernels} kernels): {error}") from error
+        return interpreter
+
+    def _run(self, inputs: dict[str, Array]) -> Mapping[str, Array]:
+        interpreter = self._interpreter
+        if self._key is not None:
+            outputs: Mapping[str, Array] = interpreter.get_signature_runner(self._key)(**inputs)
+            return outputs
+        self._resize({self._inputs[name]: array.shape for name, array in inputs.items()})
+        for name, array in inputs.items():
+            interpreter.set_tensor(self._inputs[name], array)
+        interpreter.invoke()
+        return {name: interpreter.get_tensor(index) for name, index in self._outputs.items()}
+
+    def _resize(self, shapes: Mapping[int, tuple[int, ...]]) -> None:
+        interpreter = self._interpreter
+        current = {detail["index"]: tuple(detail["shape"]) for detail in interpreter.get_input_details()}
+        changed = {index: shape for index, shape in shapes.items() if current[index] != shape}
+        for index, shape in changed.items():
+            interpreter.resize_tensor_input(index, shape)
+        if changed:
+            interpreter.allocate_tensors()
+
+    def close(self) -> None:
+        """Free the runtime's memory."""
+        self._interpreter = None
+
+
+def _refuse_crashing(model: Model) -> None:
+    for subgraph in model.subgraphs:
+        for operator in subgraph.operators:
+            tensors = [subgraph.tensors[i] for i in operator.inputs if i >= 0]
+            if operator.op in _CRASHING and any(t.dtype in ("int8", "uint8") and t.quantization is None for t in tensors):
+                raise ConversionError(
+                    f"LiteRT does not run {operator.op} on {tensors[0].dtype} tensors without quantisation: its kernel would crash."
+                )
