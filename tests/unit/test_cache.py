@@ -1,6 +1,7 @@
 import errno
 import hashlib
 import json
+import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -171,7 +172,7 @@ class TestIntermediateStore:
             IntermediateStore(tmp_path / "file" / "cache").store(KEY, lambda p: p.write_bytes(b""))
 
     def test_several_processes_at_once(self, store):
-        with ProcessPoolExecutor(2) as pool:
+        with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
             paths = list(pool.map(_store_one, [(store.folder, i % 3) for i in range(30)]))
         found = store.lookup(KEY)
         assert found in paths
