@@ -15,36 +15,62 @@ if TYPE_CHECKING:
     import onnx
 
 
-def load_model(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> ir.Model:
-    """Read an ONNX model; weights stay where they are (in the protobuf or mapped from their files) until somebody needs them.
+LARGEST_PROTOBUF = 2**31 - 1
+
+
+def read_proto(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> onnx.ModelProto:
+    """Read an ONNX model as a protobuf, weights that lie in other files included.
 
     Args:
-        source: a path, the bytes of a file, or a ``ModelProto``.
+        source: a path, the bytes of a file, or a ``ModelProto``, which is handed through.
 
     Raises:
-        CorruptModelError: the bytes are not an ONNX model.
+        CorruptModelError: the bytes are not an ONNX model, or a file of weights is missing.
         FileNotFoundError: there is no such file.
     """
     from google.protobuf.message import DecodeError
     from onnx import ModelProto
 
     if isinstance(source, ModelProto):
-        proto, place = source, "this ModelProto"
-    else:
-        place = "these bytes" if isinstance(source, bytes) else f"'{os.fspath(source)}'"
-        proto = ModelProto()
-        try:
-            proto.ParseFromString(source if isinstance(source, bytes) else Path(source).read_bytes())
-        except DecodeError as error:
-            raise CorruptModelError(f"{place} is not a readable ONNX model: {error}. Was the file cut off in a download?") from error
+        return source
+    place = "These bytes are" if isinstance(source, bytes) else f"'{os.fspath(source)}' is"
+    proto = ModelProto()
+    try:
+        proto.ParseFromString(source if isinstance(source, bytes) else Path(source).read_bytes())
+    except DecodeError as error:
+        raise CorruptModelError(f"{place} not a readable ONNX model: {error}. Was the file cut off in a download?") from error
     if not proto.opset_import or not (proto.graph.node or proto.graph.output):
-        raise CorruptModelError(f"{place} holds no ONNX graph: it has no operator set or nothing in it.")
-    if not isinstance(source, (ModelProto, bytes)):
+        raise CorruptModelError(f"{place} no ONNX model: it has no operator set, or nothing in its graph.")
+    if not isinstance(source, bytes):
         _resolve_external_data(proto, Path(source).parent)
+    return proto
+
+
+def load_model(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> ir.Model:
+    """Read an ONNX model into the hub; weights stay where they are in the protobuf until somebody needs them.
+
+    Args:
+        source: a path, the bytes of a file, or a ``ModelProto``.
+
+    Raises:
+        CorruptModelError: the bytes are not an ONNX model, or its graph is inconsistent.
+        FileNotFoundError: there is no such file.
+    """
+    proto = read_proto(source)
     try:
         return ir.from_proto(proto)
     except (ValueError, TypeError, KeyError) as error:
-        raise CorruptModelError(f"{place} is an ONNX file with an inconsistent graph: {error}") from error
+        raise CorruptModelError(f"The ONNX model has an inconsistent graph: {error}") from error
+
+
+def save_proto(proto: onnx.ModelProto, path: Path) -> None:
+    """Write a protobuf; beyond 2 GB the weights go to a file beside it."""
+    import onnx
+
+    if proto.ByteSize() < LARGEST_PROTOBUF:
+        path.write_bytes(proto.SerializeToString())
+    else:
+        onnx.save(proto, str(path), save_as_external_data=True, location=f"{path.name}.data")
 
 
 def _resolve_external_data(proto: onnx.ModelProto, folder: Path) -> None:

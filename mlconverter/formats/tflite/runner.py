@@ -13,6 +13,7 @@ from mlconverter.errors import ConversionError
 from mlconverter.formats.tflite.schema import load
 from mlconverter.formats.tflite.signature import border_of
 from mlconverter.formats.tflite.structure import Array, Model
+from mlconverter.signature import IOSignature
 from mlconverter.verification.runner import BaseRunner
 
 Kernels = Literal["default", "reference"]
@@ -30,6 +31,8 @@ class LiteRTRunner(BaseRunner):
         model: the file's bytes, or its path.
         kernels: ``"default"`` is what applications run (XNNPACK where it can), ``"reference"`` the plain kernels.
         num_threads: threads that the kernels may use.
+        signature: what to show in place of the file's own signature: the same tensors, with other dimensions free. LiteRT
+            resizes what a file says is fixed, which the file's operators may or may not bear.
 
     Raises:
         CorruptModelError: the file is damaged.
@@ -41,12 +44,17 @@ class LiteRTRunner(BaseRunner):
     """
 
     def __init__(
-        self, model: bytes | str | os.PathLike[str], *, kernels: Kernels = "default", num_threads: int | None = None
+        self,
+        model: bytes | str | os.PathLike[str],
+        *,
+        kernels: Kernels = "default",
+        num_threads: int | None = None,
+        signature: IOSignature | None = None,
     ) -> None:
-        content = model if isinstance(model, bytes) else Path(model).read_bytes()  # type: ignore[arg-type]
+        content = model if isinstance(model, bytes) else Path(model).read_bytes()
         structure = load(content)
         border = border_of(structure)
-        super().__init__(f"LiteRT {version('ai-edge-litert')}", border.signature)
+        super().__init__(f"LiteRT {version('ai-edge-litert')}", signature or border.signature)
         _refuse_crashing(structure)
         # Only the first subgraph's tensors can be reached by number; others are run by their signature.
         self._key = border.key if border.subgraph else None
@@ -96,6 +104,5 @@ def _refuse_crashing(model: Model) -> None:
         for operator in subgraph.operators:
             tensors = [subgraph.tensors[i] for i in operator.inputs if i >= 0]
             if operator.op in _CRASHING and any(t.dtype in ("int8", "uint8") and t.quantization is None for t in tensors):
-                raise ConversionError(
-                    f"LiteRT does not run {operator.op} on {tensors[0].dtype} tensors without quantisation: its kernel would crash."
-                )
+                dtype = tensors[0].dtype
+                raise ConversionError(f"LiteRT does not run {operator.op} on plain {dtype} tensors: its kernel would crash.")

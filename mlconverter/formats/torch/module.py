@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ import torch
 from torch import fx, nn
 
 from mlconverter.hub.weights import Step, WeightLink
+from mlconverter.options import ConvertOptions
+from mlconverter.signature import IOSignature
 
 _META_KEY = "mlconverter"
 
@@ -37,10 +39,18 @@ class ModuleOrigin:
     Attributes:
         links: from the origin's tensors to this module's parameters and buffers.
         masks: for parameters with sparse storage, where values are stored.
+        source_hash: digest of the origin.
+        options: the choices under which it was converted.
+        signature: inputs and outputs of the module.
+        fingerprint: of the module as it was made, see :func:`fingerprint`.
     """
 
-    links: tuple[WeightLink, ...] = ()
-    masks: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    links: tuple[WeightLink, ...]
+    masks: Mapping[str, npt.NDArray[np.bool_]]
+    source_hash: str
+    options: ConvertOptions
+    signature: IOSignature
+    fingerprint: str
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ModuleOrigin:
         return self  # nothing in it ever changes
@@ -52,27 +62,30 @@ class ConvertedModule(fx.GraphModule):
     Gradients of sparse weights are masked to the pattern that the origin stores, so that training keeps it.
     """
 
-    def __init__(self, root: nn.Module | dict[str, Any], graph: fx.Graph, origin: ModuleOrigin | None = None) -> None:
-        super().__init__(root, graph, "ConvertedModule")
-        if origin is not None:
-            self.meta[_META_KEY] = origin
-            self.eval()
-            self._mask_gradients()
+    def __init__(self, root: nn.Module | dict[str, Any], graph: fx.Graph, class_name: str = "ConvertedModule") -> None:
+        super().__init__(root, graph, class_name)
+
+    def remember(self, origin: ModuleOrigin) -> None:
+        """Keep what the way back needs."""
+        self.meta[_META_KEY] = origin
+        self._mask_gradients()
+
+    @property
+    def origin(self) -> ModuleOrigin:
+        """What the module keeps of its conversion."""
+        origin: ModuleOrigin = self.meta[_META_KEY]
+        return origin
 
     @property
     def weight_origins(self) -> dict[str, tuple[WeightOrigin, ...]]:
         """By parameter or buffer: the tensors of the origin that it comes from, and how."""
         origins: dict[str, list[WeightOrigin]] = {}
-        for link in self._origin.links:
+        for link in self.origin.links:
             origins.setdefault(link.target, []).append(WeightOrigin(link.source, link.steps))
         return {name: tuple(found) for name, found in origins.items()}
 
-    @property
-    def _origin(self) -> ModuleOrigin:
-        return self.meta.get(_META_KEY) or ModuleOrigin()
-
     def _mask_gradients(self) -> None:
-        for path, mask in self._origin.masks.items():
+        for path, mask in self.origin.masks.items():
             parameter = self.get_parameter(path)
             stored = torch.from_numpy(np.array(mask)).to(parameter.dtype)
             parameter.register_hook(lambda gradient, stored=stored: gradient * stored.to(gradient))

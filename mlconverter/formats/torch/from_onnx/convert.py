@@ -5,14 +5,20 @@ from __future__ import annotations
 from mlconverter.formats.torch.from_onnx import roles
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.translate import Translation, refuse_unsupported
-from mlconverter.formats.torch.module import ConvertedModule, ModuleOrigin
+from mlconverter.formats.torch.module import ConvertedModule, ModuleOrigin, fingerprint
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
 from mlconverter.hub.weights import compose
+from mlconverter.options import ConvertOptions
 
 
-def convert(hub: HubModel) -> tuple[ConvertedModule, tuple[str, ...]]:
+def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[ConvertedModule, tuple[str, ...]]:
     """A trainable module that computes what the hub's graph computes, in ``eval()`` mode.
+
+    Args:
+        hub: the model; it is not changed.
+        options: the choices of the conversion, which the module keeps.
+        source_hash: digest of the origin, which the module keeps.
 
     Returns:
         The module, and notes for the report: which constants are buffers and why.
@@ -30,7 +36,9 @@ def convert(hub: HubModel) -> tuple[ConvertedModule, tuple[str, ...]]:
     read = {str(node.target) for node in builder.graph.nodes if node.op in ("get_attr", "call_module")}
     links = [link for link in builder.links if link.target in read or link.target.rpartition(".")[0] in read]
     masks = {link.target: builder.masks[link.target] for link in links if link.target in builder.masks}
-    module = ConvertedModule(builder.root, builder.graph, ModuleOrigin(compose(hub.links, links), masks))
+    module = ConvertedModule(builder.root, builder.graph)
+    module.eval()
+    module.remember(ModuleOrigin(compose(hub.links, links), masks, source_hash, options, hub.signature, fingerprint(module)))
     reached = {link.source for link in links}
     buffers = [f"'{name}' is a buffer: {role.reason}." for name, role in decided.items() if role.kind == "buffer" and name in reached]
     unused = [f"'{name}' is left out: nothing that reaches an output uses it." for name in decided if name not in reached]

@@ -10,32 +10,10 @@ import numpy.typing as npt
 import torch
 from torch import fx
 
+from mlconverter.formats.torch.dtypes import DTYPES
 from mlconverter.hub.weights import Step, simplify
 
 Array = npt.NDArray[Any]
-
-DTYPES: dict[str, torch.dtype] = {
-    name: getattr(torch, torch_name)
-    for name, torch_name in {
-        "float32": "float32",
-        "float64": "float64",
-        "float16": "float16",
-        "bfloat16": "bfloat16",
-        "int8": "int8",
-        "int16": "int16",
-        "int32": "int32",
-        "int64": "int64",
-        "uint8": "uint8",
-        "uint16": "uint16",
-        "uint32": "uint32",
-        "uint64": "uint64",
-        "bool": "bool",
-        "complex64": "complex64",
-        "complex128": "complex128",
-    }.items()
-}
-"""Torch's dtype by numpy's name."""
-
 
 class UnknownAtConversion(Exception):
     """A translator asked for something that only the run time knows; the message says what."""
@@ -171,3 +149,5 @@ class Const:
 
 
 Value = Tensor | Const | Sizes
+
+__all__ = ["DTYPES", "Array", "Const", "Ints", "Sizes", "Tensor", "Tracer", "UnknownAtConversion", "Value"]

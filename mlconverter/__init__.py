@@ -1,0 +1,105 @@
+"""mlconverter: a model in any of ONNX, PyTorch or TFLite, back in any other, checked numerically.
+
+Names are imported when they are first used: ``import mlconverter`` loads no framework.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "BaseConverter": "base",
+    "Converter": "converter",
+    "ConvertOptions": "options",
+    "IOSignature": "signature",
+    "OnnxIO": "signature",
+    "Quantization": "signature",
+    "Report": "report",
+    "TensorSpec": "signature",
+    "VerificationResult": "verification.result",
+    "enable_logging": "logs",
+    "verify": "testing",
+    **dict.fromkeys(
+        (
+            "MLConverterError",
+            "FormatError",
+            "UnknownFormatError",
+            "CorruptModelError",
+            "NotConvertibleError",
+            "UnsafeModelError",
+            "MissingDependencyError",
+            "SignatureError",
+            "ConversionError",
+            "UnsupportedOpsError",
+            "TranslationError",
+            "VerificationError",
+            "SaveError",
+        ),
+        "errors",
+    ),
+}
+
+if TYPE_CHECKING:
+    from mlconverter.base import BaseConverter
+    from mlconverter.converter import Converter
+    from mlconverter.errors import (
+        ConversionError,
+        CorruptModelError,
+        FormatError,
+        MissingDependencyError,
+        MLConverterError,
+        NotConvertibleError,
+        SaveError,
+        SignatureError,
+        TranslationError,
+        UnknownFormatError,
+        UnsafeModelError,
+        UnsupportedOpsError,
+        VerificationError,
+    )
+    from mlconverter.logs import enable_logging
+    from mlconverter.options import ConvertOptions
+    from mlconverter.report import Report
+    from mlconverter.signature import IOSignature, OnnxIO, Quantization, TensorSpec
+    from mlconverter.testing import verify
+    from mlconverter.verification.result import VerificationResult
+
+__all__ = [
+    "BaseConverter",
+    "ConversionError",
+    "ConvertOptions",
+    "Converter",
+    "CorruptModelError",
+    "FormatError",
+    "IOSignature",
+    "MLConverterError",
+    "MissingDependencyError",
+    "NotConvertibleError",
+    "OnnxIO",
+    "Quantization",
+    "Report",
+    "SaveError",
+    "SignatureError",
+    "TensorSpec",
+    "TranslationError",
+    "UnknownFormatError",
+    "UnsafeModelError",
+    "UnsupportedOpsError",
+    "VerificationError",
+    "VerificationResult",
+    "enable_logging",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'mlconverter' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"mlconverter.{_PUBLIC[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

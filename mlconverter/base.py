@@ -1,0 +1,489 @@
+"""One model in one format, and the ways from there: what every format's converter shares."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mlconverter.cache import IntermediateStore, ManifestKey, atomic_write
+from mlconverter.errors import ConversionError, NotConvertibleError, SaveError, SignatureError
+from mlconverter.hub.boundary import border_change, change_border
+from mlconverter.hub.model import HubModel
+from mlconverter.hub.rebatch import BATCH
+from mlconverter.hub.weights import Array, Cast, Dequantize, WeightLink
+from mlconverter.logs import get_logger
+from mlconverter.options import ConvertOptions
+from mlconverter.registry import formats
+from mlconverter.report import Report, Step
+from mlconverter.signature import IOSignature
+from mlconverter.verification import Permuted, Runner, VerificationResult, verify_runners
+
+STORED_NARROW_RTOL = 5e-3
+"""Relative tolerance of the way back where the origin keeps weights in half precision or integers."""
+
+Trained = Any
+"""What ``to_origin_type`` takes: a trained module, or its state by name."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A model that came out of the hub.
+
+    Attributes:
+        model: in its own format.
+        signature: what it takes and gives.
+        notes: for the report.
+    """
+
+    model: Any
+    signature: IOSignature
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrainedWeights:
+    """What comes back from training.
+
+    Attributes:
+        values: the trained tensors by name.
+        links: from the origin's tensors to them.
+        source_hash: digest of the origin.
+        options: the choices under which the origin was converted.
+        changed: how the model's graph differs from the one that was converted, empty where it does not.
+        model: the trained model itself.
+        runner: makes a runner of it.
+    """
+
+    values: Mapping[str, Array]
+    links: tuple[WeightLink, ...]
+    source_hash: str
+    options: ConvertOptions
+    changed: str
+    model: Any
+    runner: Callable[[], Runner]
+
+
+class BaseConverter(ABC):
+    """A model in one format.
+
+    A subclass registers its format by class keywords::
+
+        class KerasConverter(BaseConverter, format="keras", extensions=(".keras",), model_modules=("keras",)): ...
+
+    and gives :meth:`_load`, :meth:`_to_onnx`, :meth:`_from_hub`, :meth:`_runner`, :meth:`_write` and :meth:`_read`.
+
+    Args:
+        model: a model in memory.
+        model_path: a file instead.
+        input_shape: shapes of the inputs, for formats that do not carry them.
+        load_intermediate_models_from_disk: reuse the files of earlier conversions where they are still right.
+        output_dir: folder of those files; the user's cache folder by default.
+        **options: see :class:`~mlconverter.options.ConvertOptions`.
+    """
+
+    format: ClassVar[str] = ""
+    extensions: ClassVar[tuple[str, ...]] = ()
+    model_modules: ClassVar[tuple[str, ...]] = ()
+    op_routes: ClassVar[Mapping[str, str]] = {}
+    """Routes whose operators this format translates: name to ``"module:attribute"`` of the registry."""
+
+    def __init_subclass__(
+        cls, *, format: str = "", extensions: tuple[str, ...] = (), model_modules: tuple[str, ...] = (), **keywords: Any
+    ) -> None:
+        super().__init_subclass__(**keywords)
+        if format:
+            cls.format, cls.extensions, cls.model_modules = format, extensions, model_modules
+            formats.register(format, cls)
+
+    def __init__(
+        self,
+        model: Any = None,
+        model_path: str | os.PathLike[str] | None = None,
+        *,
+        input_shape: Any = None,
+        load_intermediate_models_from_disk: bool = False,
+        output_dir: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> None:
+        if (model is None) == (model_path is None) and not self._takes_both():
+            raise SignatureError(f"{type(self).__name__} takes a model or a model_path: {'both were' if model is not None else 'neither was'} given.")
+        if model_path is not None and not Path(model_path).is_file():
+            raise FileNotFoundError(f"There is no file '{os.fspath(model_path)}'.")
+        self.options = ConvertOptions().having(**options)
+        self.report = Report()
+        self.model_path = None if model_path is None else Path(model_path)
+        self._input_shape = input_shape
+        self._reuse = load_intermediate_models_from_disk
+        self._store = IntermediateStore(output_dir or IntermediateStore.default_folder()) if output_dir or self._reuse else None
+        self._results: dict[tuple[str, ConvertOptions, str], Conversion] = {}
+        self._hubs: dict[tuple[ConvertOptions, str], HubModel] = {}
+        self._load(model)
+
+    @classmethod
+    def _takes_both(cls) -> bool:
+        """Whether a model and a file make sense together, as weights for a module do."""
+        return False
+
+    # -- what a format gives -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def owns_model(cls, model: Any) -> bool:
+        """Whether an object is a model of this format, told by the modules of its classes: no framework is imported to ask."""
+        modules = {c.__module__.split(".")[0] for c in type(model).__mro__}
+        return bool(modules & set(cls.model_modules))
+
+    @classmethod
+    def owns_path(cls, path: Path) -> bool:
+        """Whether a file looks like this format by its content."""
+        return False
+
+    @abstractmethod
+    def _load(self, model: Any) -> None:
+        """Take the model, or read ``self.model_path``."""
+
+    @property
+    @abstractmethod
+    def source(self) -> Any:
+        """The model as it was given."""
+
+    @abstractmethod
+    def _source_hash(self) -> str:
+        """A digest of the source as it is now, weights included."""
+
+    @abstractmethod
+    def _to_onnx(self, options: ConvertOptions) -> HubModel:
+        """The source in the hub."""
+
+    @classmethod
+    @abstractmethod
+    def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
+        """A model of this format made from the hub."""
+
+    @classmethod
+    @abstractmethod
+    def _runner(cls, model: Any, signature: IOSignature) -> Runner:
+        """Runs a model of this format; raises ConversionError where nothing here can."""
+
+    @classmethod
+    def _second_runner(cls, model: Any, signature: IOSignature) -> Runner | None:
+        """Another implementation of the source's runtime, where there is one: its own spread bounds what can be asked."""
+        return None
+
+    @classmethod
+    @abstractmethod
+    def _write(cls, model: Any, path: Path) -> None:
+        """Write a model of this format to a file."""
+
+    @classmethod
+    @abstractmethod
+    def _read(cls, path: Path) -> Conversion:
+        """Read a model of this format that :meth:`_write` wrote.
+
+        Raises:
+            NotConvertibleError: files of this format do not hold a whole model.
+        """
+
+    def _write_weights(self, trained: TrainedWeights) -> Any:
+        """A model of this format: the source with trained weights written into its own storage, nothing else touched."""
+        raise NotConvertibleError(f"Trained weights cannot be written back into {self.format} models.")
+
+    @classmethod
+    def trained_weights(cls, trained: Trained, reference: Any) -> TrainedWeights:
+        """What a trained model holds, for a format that can be trained.
+
+        Args:
+            trained: the trained model, or its state by name.
+            reference: the model as it was converted, for a state that says nothing of its own.
+
+        Raises:
+            NotConvertibleError: models of this format are not trained.
+        """
+        raise NotConvertibleError(f"{cls.format} models are not trained here.")
+
+    # -- the ways to other formats -----------------------------------------------------------------------------------
+
+    def _to(self, format: str, options: ConvertOptions) -> Conversion:
+        return formats[format]._from_hub(self.hub(options), options, self._source_hash())  # type: ignore[no-any-return]
+
+    def _to_torch(self, options: ConvertOptions) -> Conversion:
+        return self._to("torch", options)
+
+    def _to_tflite(self, options: ConvertOptions) -> Conversion:
+        return self._to("tflite", options)
+
+    def _to_trt(self, options: ConvertOptions) -> Conversion:
+        return self._to("trt", options)
+
+    def hub(self, options: ConvertOptions | None = None) -> HubModel:
+        """The source in the hub, under the border that the options ask for."""
+        chosen = (options or self.options).conversion
+        key = (chosen, self._source_hash())
+        if key not in self._hubs:
+            plain = (chosen.having(io_layout=None), key[1])
+            if plain not in self._hubs:
+                self._hubs[plain] = self._to_onnx(chosen)
+            hub = self._hubs[plain]
+            self._hubs[key] = change_border(hub, border_change(hub.signature, chosen.io_layout))
+        return self._hubs[key]
+
+    def to(self, format: str, **options: Any) -> Any:
+        """The model in another format; the same object again for the same options.
+
+        Args:
+            format: name of the format.
+            **options: see :class:`~mlconverter.options.ConvertOptions`.
+
+        Raises:
+            UnknownFormatError: there is no such format.
+            ConversionError: the model cannot be converted.
+            VerificationError: the result does not compute what the source computes.
+        """
+        return self.conversion(format, **options).model
+
+    def to_onnx(self, **options: Any) -> Any:
+        """The model as an ``onnx.ModelProto``."""
+        return self.to("onnx", **options)
+
+    def to_torch(self, **options: Any) -> Any:
+        """The model as a trainable ``torch.nn.Module`` in ``eval()`` mode."""
+        return self.to("torch", **options)
+
+    def to_tflite(self, **options: Any) -> Any:
+        """The model as a ``TFLiteModel``."""
+        return self.to("tflite", **options)
+
+    def to_trt(self, **options: Any) -> Any:
+        """The model as a ``TRTEngine``."""
+        return self.to("trt", **options)
+
+    def conversion(self, format: str, **options: Any) -> Conversion:
+        """As :meth:`to`, with the signature and the notes of the result."""
+        chosen = self.options.having(**options)
+        target = formats[format]
+        key = (format, chosen.conversion, self._source_hash())
+        known = self._results.get(key)
+        if known is not None:
+            return known
+        start = time.perf_counter()
+        stored = self._from_disk(format, chosen)
+        if stored is not None:
+            result = stored
+        elif format == self.format and not border_change(self.signature, chosen.io_layout):
+            result = Conversion(self.source, self.signature)
+        else:
+            way: Callable[[ConvertOptions], Conversion] = getattr(self, f"_to_{format}", lambda o: self._to(format, o))
+            result = way(chosen) if format != "onnx" else self._to("onnx", chosen)
+        seconds = time.perf_counter() - start
+        if result.model is not self.source:
+            verification = self._verify(target, result, chosen)
+            self._record(Step(f"{self.format} → {format}", seconds, verification, result.notes))
+            verification.raise_if_wrong()
+        self._results[key] = result
+        if stored is None and result.model is not self.source:
+            self._to_disk(format, chosen, result)
+        return result
+
+    def save(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Path:
+        """Convert to the format of a file's extension and write it.
+
+        Args:
+            path: the file; it is written whole or not at all.
+            format: the format, where the extension does not say it.
+            **options: see :class:`~mlconverter.options.ConvertOptions`.
+
+        Returns:
+            The path.
+
+        Raises:
+            SaveError: no format has this extension, or the file cannot be written.
+        """
+        target = Path(path)
+        name = format or format_of_extension(target)
+        model = self.to(name, **options)
+        cls = formats[name]
+        atomic_write(target, lambda temporary: cls._write(model, temporary))
+        return target
+
+    # -- the way back ------------------------------------------------------------------------------------------------
+
+    def to_origin_type(self, model: Trained | None = None) -> Any:
+        """The trained model in the format, and under the contract, of the source.
+
+        Args:
+            model: the trained module or its ``state_dict``; by default the module that :meth:`to_torch` gave, trained in place.
+
+        Returns:
+            A model of the source's format: the source itself with the trained weights written into it. An untouched
+            model comes back as the identical file.
+
+        Raises:
+            NotConvertibleError: the model's graph was changed and this format cannot be converted to anew.
+            SignatureError: the module was converted from something else.
+        """
+        start = time.perf_counter()
+        reference = self._latest_torch() if model is None or isinstance(model, Mapping) else None
+        trained = formats["torch"].trained_weights(model if model is not None else reference, reference)
+        if trained.source_hash != self._source_hash():
+            raise SignatureError(
+                "The trained module was converted from another model than this converter's; go back with a Converter of that one."
+            )
+        if trained.changed:
+            result, way = self._convert_anew(trained), f"converted anew: {trained.changed}"
+        else:
+            result, way = self._write_weights(trained), "trained weights written back into the origin"
+        verification = self._verify_trained(result, trained)
+        self.report.way_back = way
+        self._record(Step(f"torch → {self.format} (way back)", time.perf_counter() - start, verification, (way,)))
+        verification.raise_if_wrong()
+        return result
+
+    def _convert_anew(self, trained: TrainedWeights) -> Any:
+        """A model of this format made from a trained model whose graph is no longer the origin's."""
+        raise NotConvertibleError(
+            f"The trained module no longer computes the origin's graph ({trained.changed}), so its weights alone do not carry it, "
+            f"and a new {self.format} model cannot be made from it yet."
+        )
+
+    def _verify_trained(self, result: Any, trained: TrainedWeights) -> VerificationResult:
+        if self.options.verify is False:
+            return VerificationResult.unverified("verify=False")
+        signature = self._plain_signature()
+        change = border_change(signature, trained.options.io_layout)
+        narrow = next((step for link in trained.links for step in link.steps if isinstance(step, (Cast, Dequantize))), None)
+        try:
+            # The trained model is what has to come out, so it is the source here; the border turns the other way round.
+            with trained.runner() as source, self._runner(result, signature) as target:
+                return verify_runners(
+                    Permuted(source, change.inputs, change.outputs) if change else source,
+                    target,
+                    level=self.options.verify,
+                    target_format=self.format,
+                    rtol=self.options.rtol or (STORED_NARROW_RTOL if narrow is not None else None),
+                    sizes=_source_batch(signature),
+                )
+        except ConversionError as error:
+            return VerificationResult.unverified(f"{error}")
+
+    def _latest_torch(self) -> Any:
+        for (format, _, _), result in reversed(self._results.items()):
+            if format == "torch":
+                return result.model
+        raise SignatureError("This converter has made no torch module yet: call to_torch() first, or pass the trained module.")
+
+    # -- verification and files --------------------------------------------------------------------------------------
+
+    @property
+    def signature(self) -> IOSignature:
+        """What the source takes and gives."""
+        return self.hub().signature
+
+    def source_runner(self) -> Runner:
+        """Runs the source.
+
+        Raises:
+            ConversionError: nothing here can.
+        """
+        return self._runner(self.source, self._plain_signature())
+
+    def _plain_signature(self) -> IOSignature:
+        """The signature of the source as it is, whatever layout the options ask for."""
+        return self.hub(self.options.having(io_layout=None)).signature
+
+    def _verify(self, target: type[BaseConverter], result: Conversion, options: ConvertOptions) -> VerificationResult:
+        if options.verify is False:
+            return VerificationResult.unverified("verify=False")
+        plain = self._plain_signature()
+        change = border_change(plain, options.io_layout)
+
+        def judged_by(source: Runner) -> VerificationResult:
+            return verify_runners(
+                source,
+                runner,
+                level=options.verify,
+                target_format=target.format,
+                rtol=options.rtol,
+                input_perms=change.inputs,
+                output_perms=change.outputs,
+            )
+
+        try:
+            with self._runner(self.source, plain) as source, target._runner(result.model, result.signature) as runner:
+                judged = judged_by(source)
+                if judged.verdict == "wrong":
+                    return self._judged_again(judged, judged_by, plain)
+                return judged
+        except ConversionError as error:
+            return VerificationResult.unverified(f"{error}")
+
+    def _judged_again(
+        self, first: VerificationResult, judged_by: Callable[[Runner], VerificationResult], signature: IOSignature
+    ) -> VerificationResult:
+        """The verdict of the source's second implementation where the first says wrong: two right ones may differ by more than is asked."""
+        second = self._second_runner(self.source, signature)
+        if second is None:
+            return first
+        with second:
+            again = judged_by(second)
+        return replace(again, notes=(*again.notes, f"{first.source} itself is further away: {first.reason}.")) if again else first
+
+    def _record(self, step: Step) -> None:
+        self.report.steps.append(step)
+        verdict = "" if step.verification is None else f", {step.verification.summary()}"
+        get_logger().info("{}: {:.2f} s{}", step.name, step.seconds, verdict)
+        for note in step.notes:
+            get_logger().debug("{}: {}", step.name, note)
+
+    def _manifest_key(self, format: str, options: ConvertOptions) -> ManifestKey:
+        from importlib.metadata import PackageNotFoundError, version
+
+        versions = {}
+        for package in ("mlconverter", "onnx", "onnx-ir"):
+            try:
+                versions[package] = version(package)
+            except PackageNotFoundError:
+                versions[package] = "source"
+        stem = self.model_path.stem if self.model_path is not None else f"{self.format}-model"
+        return ManifestKey(stem, format, formats[format].extensions[0], self._source_hash(), options.as_text(), versions)
+
+    def _from_disk(self, format: str, options: ConvertOptions) -> Conversion | None:
+        if not self._reuse or self._store is None or format == self.format:
+            return None
+        path = self._store.lookup(self._manifest_key(format, options))
+        if path is None:
+            return None
+        try:
+            return formats[format]._read(path)  # type: ignore[no-any-return]
+        except NotConvertibleError:
+            return None  # this format's files do not hold the whole model; it is made anew
+
+    def _to_disk(self, format: str, options: ConvertOptions, result: Conversion) -> None:
+        if self._store is None or not formats[format].extensions:
+            return
+        try:
+            self._store.store(self._manifest_key(format, options), lambda path: formats[format]._write(result.model, path))
+        except NotConvertibleError:
+            return  # a format without files
+
+
+def _source_batch(signature: IOSignature) -> dict[str, int]:
+    """The fixed batch of a signature, as the size of the trained module's free one."""
+    first = next((s.shape[0] for s in signature.inputs if s.shape), None)
+    return {BATCH: first} if isinstance(first, int) else {}
+
+
+def format_of_extension(path: Path) -> str:
+    """The format that owns a file's extension.
+
+    Raises:
+        SaveError: none does.
+    """
+    for cls in formats:
+        if path.suffix.lower() in cls.extensions:
+            return str(cls.format)
+    known = ", ".join(f"{e} ({cls.format})" for cls in formats for e in cls.extensions)
+    raise SaveError(f"No format has the extension '{path.suffix}' of '{path}'. Known extensions: {known}. Or name it: format=….")

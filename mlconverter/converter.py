@@ -1,0 +1,134 @@
+"""The facade: give it a model or a file, ask for another format."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from mlconverter.base import BaseConverter
+from mlconverter.errors import UnknownFormatError
+from mlconverter.registry import formats
+from mlconverter.report import Report
+from mlconverter.signature import IOSignature
+
+
+class Converter:
+    """Converts a model to any other format, and back to the one that it came from.
+
+    Args:
+        model: a model in memory: a ``torch.nn.Module``, a ``ModelProto``, a ``TFLiteModel``, the bytes of a TFLite file.
+        model_path: a file instead; the format is told by its content, then by its extension.
+        input_shape: shapes of a torch model's inputs: one, several, a dict by name, or example inputs.
+        load_intermediate_models_from_disk: reuse the files of earlier conversions where they are still right.
+        output_dir: keep converted models in this folder.
+        verify: ``"fast"`` (default), ``"full"`` or ``False``: how the result is compared with the source.
+        **options: see :class:`~mlconverter.options.ConvertOptions`.
+
+    Raises:
+        UnknownFormatError: no format owns the model or the file.
+        FileNotFoundError: there is no such file.
+        CorruptModelError: the file is damaged.
+
+    Example:
+        >>> converter = Converter(model_path="model.tflite")
+        >>> module = converter.to_torch(io_layout="channels_first")
+        >>> train(module)
+        >>> converter.to_origin_type(module).save("tuned.tflite")
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        model_path: str | os.PathLike[str] | None = None,
+        *,
+        input_shape: Any = None,
+        load_intermediate_models_from_disk: bool = False,
+        output_dir: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> None:
+        cls = format_of(model, model_path)
+        self._inner: BaseConverter = cls(
+            model,
+            model_path,
+            input_shape=input_shape,
+            load_intermediate_models_from_disk=load_intermediate_models_from_disk,
+            output_dir=output_dir,
+            **options,
+        )
+
+    @property
+    def origin_format(self) -> str:
+        """Name of the format that the model came in."""
+        return self._inner.format
+
+    @property
+    def signature(self) -> IOSignature:
+        """Inputs and outputs of the model."""
+        return self._inner.signature
+
+    @property
+    def report(self) -> Report:
+        """What each step did."""
+        return self._inner.report
+
+    def to_onnx(self, **options: Any) -> Any:
+        """The model as an ``onnx.ModelProto``."""
+        return self._inner.to_onnx(**options)
+
+    def to_torch(self, **options: Any) -> Any:
+        """The model as a trainable ``torch.nn.Module`` in ``eval()`` mode; the same object again for the same options."""
+        return self._inner.to_torch(**options)
+
+    def to_tflite(self, **options: Any) -> Any:
+        """The model as a ``TFLiteModel``."""
+        return self._inner.to_tflite(**options)
+
+    def to_trt(self, **options: Any) -> Any:
+        """The model as a ``TRTEngine``."""
+        return self._inner.to_trt(**options)
+
+    def to_origin_type(self, model: Any = None) -> Any:
+        """The trained model in the format it came from; see :meth:`BaseConverter.to_origin_type`."""
+        return self._inner.to_origin_type(model)
+
+    def save(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Path:
+        """Convert to the format of a file's extension and write it; see :meth:`BaseConverter.save`."""
+        return self._inner.save(path, format, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        """``to_<format>`` for every registered format."""
+        if name.startswith("to_") and name.removeprefix("to_") in formats:
+            return lambda **options: self._inner.to(name.removeprefix("to_"), **options)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __repr__(self) -> str:
+        place = "" if self._inner.model_path is None else f" '{self._inner.model_path.name}'"
+        return f"<Converter of a {self.origin_format} model{place}>"
+
+
+def format_of(model: Any = None, model_path: str | os.PathLike[str] | None = None) -> type[BaseConverter]:
+    """The converter class that owns a model or, without one, a file.
+
+    Raises:
+        UnknownFormatError: none does.
+        FileNotFoundError: there is no such file.
+    """
+    if model is not None:
+        owners = [cls for cls in formats if cls.owns_model(model)]
+        if not owners:
+            raise UnknownFormatError(f"No format owns objects of type {type(model).__module__}.{type(model).__qualname__}.", known=formats.names())
+        return owners[0]
+    if model_path is None:
+        raise UnknownFormatError("Give a model or a model_path.", known=formats.names())
+    path = Path(model_path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file '{path}'.")
+    # A file whose content says what it is goes first; then the extension decides.
+    by_extension = [cls for cls in formats if path.suffix.lower() in cls.extensions]
+    owners = [cls for cls in formats if cls.owns_path(path)]
+    both = [cls for cls in owners if cls in by_extension]
+    for found in (both, owners, by_extension):
+        if found:
+            return found[0]
+    raise UnknownFormatError(f"No format owns '{path}'.", known=formats.names())

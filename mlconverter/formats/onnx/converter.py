@@ -1,0 +1,142 @@
+"""ONNX models: loading, the hub, and trained weights back into the original protobuf."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mlconverter.base import BaseConverter, Conversion, TrainedWeights
+from mlconverter.errors import ConversionError, CorruptModelError, SignatureError
+from mlconverter.hub.io import load_model, read_proto, signature_of, to_proto
+from mlconverter.hub.model import HubModel
+from mlconverter.hub.weights import write_back
+from mlconverter.options import ConvertOptions
+from mlconverter.signature import IOSignature
+from mlconverter.verification import Runner
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_modules=("onnx", "onnx_ir")):
+    """An ONNX model: a ``ModelProto``, the bytes of a file, an ``onnx_ir.Model``, or a path."""
+
+    op_routes = {}
+
+    @classmethod
+    def owns_path(cls, path: Path) -> bool:
+        """Whether a file is ONNX: protobufs have no magic bytes, so a file without the extension is read."""
+        if path.suffix.lower() in cls.extensions:
+            return True
+        with path.open("rb") as file:
+            if file.read(1) != b"\x08":  # the field ir_version, which writers put first
+                return False
+        try:
+            load_model(path)
+        except CorruptModelError:
+            return False
+        return True
+
+    def _load(self, model: Any) -> None:
+        import onnx
+        import onnx_ir as ir
+
+        if self._input_shape is not None:
+            raise SignatureError("input_shape of an ONNX model comes from the model; it is for torch models.")
+        if isinstance(model, ir.Model):
+            model = to_proto(model)
+        elif model is not None and not isinstance(model, (onnx.ModelProto, bytes)):
+            raise SignatureError(f"An ONNX model is a ModelProto, bytes or an onnx_ir.Model, not {type(model).__name__}.")
+        self._proto: onnx.ModelProto = read_proto(self.model_path if model is None else model)
+        self._digest = hashlib.sha256(self._proto.SerializeToString(deterministic=True)).hexdigest()
+
+    @property
+    def source(self) -> onnx.ModelProto:
+        """The model as it was given."""
+        return self._proto
+
+    def _source_hash(self) -> str:
+        return self._digest
+
+    def _to_onnx(self, options: ConvertOptions) -> HubModel:
+        model = load_model(self._proto)
+        signature = signature_of(model)
+        # What ONNX says of layouts is a convention: image-like tensors have their channels first.
+        inputs, outputs = (
+            tuple(replace(s, layout="channels_first") if s.shape is not None and len(s.shape) == 4 else s for s in specs)
+            for specs in (signature.inputs, signature.outputs)
+        )
+        return HubModel(model, replace(signature, inputs=inputs, outputs=outputs))
+
+    @classmethod
+    def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
+        return Conversion(to_proto(hub.model), hub.signature, hub.notes)
+
+    @classmethod
+    def _runner(cls, model: Any, signature: IOSignature) -> Runner:
+        from mlconverter.formats.onnx.runner import OnnxRuntimeRunner
+
+        return OnnxRuntimeRunner(model, signature)
+
+    @classmethod
+    def _write(cls, model: Any, path: Path) -> None:
+        from mlconverter.hub.io import save_proto
+
+        save_proto(model, path)
+
+    @classmethod
+    def _read(cls, path: Path) -> Conversion:
+        proto = read_proto(path)
+        return Conversion(proto, signature_of(load_model(proto)))
+
+    def _write_weights(self, trained: TrainedWeights) -> onnx.ModelProto:
+        import onnx
+        from onnx import numpy_helper
+
+        links = trained.links
+        tensors = dict(_weights(self._proto.graph))
+        missing = sorted({link.source for link in links} - set(tensors))
+        if missing:
+            raise ConversionError(f"The weights {missing} are computed inside the model and have no place of their own in it.")
+        stored = {link.source: numpy_helper.to_array(tensors[link.source]) for link in links}
+        changed = write_back(stored, links, trained.values)
+        if not changed:
+            return self._proto
+        result = onnx.ModelProto()
+        result.CopyFrom(self._proto)
+        for name, tensor in _weights(result.graph):
+            if name in changed:
+                _store(tensor, changed[name])
+        return result
+
+
+def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto]]:
+    """Tensors of a graph and its subgraphs that may be weights, by the name of their value."""
+    for tensor in graph.initializer:
+        yield tensor.name, tensor
+    for node in graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                yield node.output[0], attribute.t
+            if attribute.HasField("g"):
+                yield from _weights(attribute.g)
+            for inner in attribute.graphs:
+                yield from _weights(inner)
+
+
+def _store(tensor: onnx.TensorProto, array: np.ndarray[Any, Any]) -> None:
+    """Put values into a tensor in the form in which it holds them already: raw bytes or a typed list."""
+    from onnx import TensorProto
+
+    typed = {TensorProto.FLOAT: "float_data", TensorProto.DOUBLE: "double_data"}.get(tensor.data_type)
+    if typed is not None and not tensor.HasField("raw_data") and len(getattr(tensor, typed)):
+        getattr(tensor, typed)[:] = array.reshape(-1).tolist()
+        return
+    for field in ("float_data", "int32_data", "double_data"):
+        tensor.ClearField(field)
+    tensor.raw_data = np.ascontiguousarray(array).tobytes()

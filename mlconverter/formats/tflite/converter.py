@@ -1,0 +1,97 @@
+"""TFLite models: into the hub, and trained weights back into the original file."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlconverter.base import BaseConverter, Conversion, TrainedWeights
+from mlconverter.errors import ConversionError, NotConvertibleError, SignatureError
+from mlconverter.hub.model import HubModel
+from mlconverter.options import ConvertOptions
+from mlconverter.signature import IOSignature
+from mlconverter.verification import Runner
+
+if TYPE_CHECKING:
+    from mlconverter.formats.tflite.model import TFLiteModel
+
+
+class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".lite"), model_modules=()):
+    """A TFLite (LiteRT) model: a path, the bytes of a file, or a ``TFLiteModel``."""
+
+    op_routes = {"tflite-onnx": "mlconverter.formats.tflite.to_onnx.convert:translates"}
+
+    @classmethod
+    def owns_model(cls, model: Any) -> bool:
+        """Whether an object is a ``TFLiteModel``, or bytes with TFLite's mark."""
+        if isinstance(model, bytes):
+            return model[4:8] == b"TFL3"
+        return type(model).__module__ == "mlconverter.formats.tflite.model"
+
+    @classmethod
+    def owns_path(cls, path: Path) -> bool:
+        """Whether a file has TFLite's mark, or its extension."""
+        with path.open("rb") as file:
+            return file.read(8)[4:] == b"TFL3" or path.suffix.lower() in cls.extensions
+
+    def _load(self, model: Any) -> None:
+        from mlconverter.formats.tflite.model import TFLiteModel
+
+        if self._input_shape is not None:
+            raise SignatureError("input_shape of a TFLite model comes from the file; it is for torch models.")
+        if model is None:
+            assert self.model_path is not None
+            model = self.model_path.read_bytes()
+        self._model: TFLiteModel = model if isinstance(model, TFLiteModel) else TFLiteModel(bytes(model))
+
+    @property
+    def source(self) -> TFLiteModel:
+        """The model as it was given."""
+        return self._model
+
+    def _source_hash(self) -> str:
+        return hashlib.sha256(bytes(self._model)).hexdigest()
+
+    def _to_onnx(self, options: ConvertOptions) -> HubModel:
+        from mlconverter.formats.tflite.to_onnx.convert import convert
+
+        return convert(self._model.structure)
+
+    @classmethod
+    def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
+        raise NotConvertibleError(
+            "ONNX → TFLite is not there yet: a TFLite model can be read, trained as PyTorch and written back into its own file, "
+            "but a new one cannot be made from another graph."
+        )
+
+    @classmethod
+    def _runner(cls, model: Any, signature: IOSignature) -> Runner:
+        return model.runner()  # type: ignore[no-any-return]
+
+    @classmethod
+    def _second_runner(cls, model: Any, signature: IOSignature) -> Runner | None:
+        try:
+            return model.runner(kernels="reference")  # type: ignore[no-any-return]
+        except ConversionError:
+            return None  # custom operators run under the default kernels only
+
+    @classmethod
+    def _write(cls, model: Any, path: Path) -> None:
+        path.write_bytes(bytes(model))
+
+    @classmethod
+    def _read(cls, path: Path) -> Conversion:
+        from mlconverter.formats.tflite.model import TFLiteModel
+
+        model = TFLiteModel.load(path)
+        return Conversion(model, model.signature)
+
+    def _write_weights(self, trained: TrainedWeights) -> TFLiteModel:
+        from mlconverter.formats.tflite.buffers import patch, stored_weights
+        from mlconverter.formats.tflite.model import TFLiteModel
+        from mlconverter.hub.weights import write_back
+
+        stored = stored_weights(self._model.structure, sorted({link.source for link in trained.links}))
+        changed = write_back(stored, trained.links, trained.values)
+        return TFLiteModel(patch(bytes(self._model), changed)) if changed else self._model

@@ -1,0 +1,85 @@
+"""A TFLite model in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mlconverter.cache import atomic_write
+from mlconverter.formats.tflite.runner import Kernels, LiteRTRunner
+from mlconverter.formats.tflite.schema import load
+from mlconverter.formats.tflite.signature import border_of
+from mlconverter.formats.tflite.structure import Array, Model
+from mlconverter.signature import IOSignature
+
+
+class TFLiteModel:
+    """The bytes of a TFLite file, ready to be saved or called.
+
+    Args:
+        content: the file.
+
+    Raises:
+        CorruptModelError: the bytes are no TFLite file, or a damaged one.
+
+    Example:
+        >>> model = TFLiteModel.load("model.tflite")
+        >>> outputs = model(image)
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self.structure: Model = load(content)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> TFLiteModel:
+        """Read a file."""
+        return cls(Path(path).read_bytes())
+
+    def __bytes__(self) -> bytes:
+        """The file."""
+        return self._content
+
+    def __len__(self) -> int:
+        """The file's size in bytes."""
+        return len(self._content)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same file, byte for byte."""
+        return isinstance(other, TFLiteModel) and self._content == other._content
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    @cached_property
+    def signature(self) -> IOSignature:
+        """Inputs and outputs."""
+        return border_of(self.structure).signature
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the file, whole or not at all.
+
+        Raises:
+            SaveError: the file cannot be written.
+        """
+        return atomic_write(path, self._content)
+
+    def runner(self, *, kernels: Kernels = "default", num_threads: int | None = None) -> LiteRTRunner:
+        """Run by LiteRT, inputs and outputs by name."""
+        return LiteRTRunner(self._content, kernels=kernels, num_threads=num_threads)
+
+    def interpreter(self, *, num_threads: int | None = None) -> Any:
+        """LiteRT's own interpreter, tensors not yet allocated."""
+        from ai_edge_litert.interpreter import Interpreter
+
+        return Interpreter(model_content=self._content, num_threads=num_threads)
+
+    def __call__(self, *inputs: Array) -> Array | Sequence[Array]:
+        """The outputs for inputs in the order of the signature: one array, or a tuple of several."""
+        with self.runner() as runner:
+            outputs = runner.run(dict(zip(self.signature.input_names, inputs, strict=True)))
+        values = tuple(outputs[name] for name in self.signature.output_names)
+        return values[0] if len(values) == 1 else values

@@ -1,0 +1,170 @@
+"""Torch modules: exported to ONNX with their input shapes, and made from the hub as trainable modules."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlconverter.base import BaseConverter, Conversion, TrainedWeights
+from mlconverter.errors import ConversionError, MissingDependencyError, NotConvertibleError, SignatureError, UnsafeModelError
+from mlconverter.hub.model import HubModel
+from mlconverter.options import ConvertOptions
+from mlconverter.signature import IOSignature
+from mlconverter.verification import Runner, batch_failure
+
+if TYPE_CHECKING:
+    from torch import nn
+
+PROOF_BATCH = 3
+"""Batch with which a freed batch is proved: odd, and no divisor of usual sizes."""
+
+
+class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), model_modules=("torch",)):
+    """A ``torch.nn.Module``, or a file of its weights together with the module.
+
+    Args:
+        input_shape: one shape, several, a dict by name, or example inputs; see
+            :func:`~mlconverter.formats.torch.inputs.example_inputs`.
+    """
+
+    op_routes = {"onnx-torch": "mlconverter.formats.torch.from_onnx:translates"}
+
+    @classmethod
+    def _takes_both(cls) -> bool:
+        return True
+
+    @classmethod
+    def owns_model(cls, model: Any) -> bool:
+        """Whether an object is a module; subclasses of ``nn.Module`` have torch in their method resolution order."""
+        return any(c.__module__.startswith("torch.nn") for c in type(model).__mro__)
+
+    @classmethod
+    def owns_path(cls, path: Path) -> bool:
+        """Whether a file is a torch checkpoint: a zip archive with torch's records in it."""
+        import zipfile
+
+        if not zipfile.is_zipfile(path):
+            return False
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith(("data.pkl", "serialized_exported_program.json")) for name in archive.namelist())
+
+    def _load(self, model: Any) -> None:
+        require_torch()
+        from torch import nn
+
+        if model is None:
+            raise SignatureError(
+                "A torch checkpoint holds weights, not the code that uses them: give the module too, as "
+                "Converter(model=module, model_path='weights.pt', input_shape=…)."
+            )
+        if not isinstance(model, nn.Module):
+            raise SignatureError(f"A torch model is an nn.Module, not {type(model).__name__}.")
+        if self.model_path is not None:
+            model.load_state_dict(_weights_of(self.model_path, self.options.trust))
+        self._module: nn.Module = model
+
+    @property
+    def source(self) -> nn.Module:
+        """The module as it was given."""
+        return self._module
+
+    def _source_hash(self) -> str:
+        from mlconverter.formats.torch.state import state_hash
+
+        return state_hash(self._module)
+
+    def _to_onnx(self, options: ConvertOptions) -> HubModel:
+        from mlconverter.formats.torch.inputs import example_inputs
+        from mlconverter.formats.torch.to_onnx import export
+
+        return export(self._module, example_inputs(self._module, self._input_shape, options.input_names), options)
+
+    @classmethod
+    def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
+        require_torch()
+        from mlconverter.formats.torch.from_onnx import convert
+        from mlconverter.hub.rebatch import batch_is_baked, free_batch
+
+        notes: tuple[str, ...] = ()
+        if options.dynamic_batch is not False and batch_is_baked(hub):
+            freed = free_batch(hub)
+            try:
+                module, notes = convert(freed, options, source_hash)
+                reason = batch_failure(cls._runner(module, freed.signature), PROOF_BATCH)
+            except ConversionError as error:
+                reason = f"it cannot be converted with a free batch: {error}"
+            if reason is None:
+                proof = f"The batch of 1 is freed: a batch of {PROOF_BATCH} gives what {PROOF_BATCH} single runs give."
+                return Conversion(module, freed.signature, (*hub.notes, *notes, proof))
+            if options.dynamic_batch is True:
+                raise ConversionError(f"The batch of 1 cannot be freed: {reason}.")
+            notes = (f"The batch stays fixed at 1: {reason}.",)
+        module, more = convert(hub, options, source_hash)
+        return Conversion(module, hub.signature, (*hub.notes, *notes, *more))
+
+    @classmethod
+    def _runner(cls, model: Any, signature: IOSignature) -> Runner:
+        from mlconverter.formats.torch.runner import TorchRunner
+
+        return TorchRunner(model, signature)
+
+    @classmethod
+    def _write(cls, model: Any, path: Path) -> None:
+        import torch
+
+        torch.save(model.state_dict(), path)
+
+    @classmethod
+    def _read(cls, path: Path) -> Conversion:
+        raise NotConvertibleError("A torch file holds weights only; the module is made anew.")
+
+    @classmethod
+    def trained_weights(cls, trained: Any, reference: Any) -> TrainedWeights:
+        """See :meth:`BaseConverter.trained_weights`."""
+        require_torch()
+        from mlconverter.formats.torch.trained import read
+
+        return read(trained, reference)
+
+    def _write_weights(self, trained: TrainedWeights) -> nn.Module:
+        import copy
+
+        import torch
+
+        from mlconverter.formats.torch.runner import to_numpy
+        from mlconverter.formats.torch.state import state_of
+        from mlconverter.hub.weights import write_back
+
+        result = copy.deepcopy(self._module)
+        state = state_of(result)
+        changed = write_back({link.source: to_numpy(state[link.source]) for link in trained.links}, trained.links, trained.values)
+        with torch.no_grad():
+            for name, array in changed.items():
+                state[name].copy_(torch.from_numpy(array))
+        return result
+
+
+def require_torch() -> None:
+    """Raise where torch is not installed.
+
+    Raises:
+        MissingDependencyError: naming the extra to install.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise MissingDependencyError("torch", "torch", "Converting from or to PyTorch")
+
+
+def _weights_of(path: Path, trust: bool) -> Any:
+    """The state dict in a file; nothing in it is run unless ``trust``."""
+    import pickle
+
+    import torch
+
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=not trust)
+    except pickle.UnpicklingError as error:
+        raise UnsafeModelError(
+            f"'{path}' holds more than weights, and loading it would run code from the file. Pass trust=True if you trust it."
+        ) from error
+    return found.state_dict() if hasattr(found, "state_dict") else found

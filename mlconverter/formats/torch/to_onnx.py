@@ -1,0 +1,155 @@
+"""Torch → ONNX through torch's own exporter, with parameter names kept and nothing folded into the weights."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch import nn
+
+from mlconverter.errors import ConversionError, MissingDependencyError, SignatureError
+from mlconverter.formats.torch.inputs import ExampleInput
+from mlconverter.formats.torch.runner import flatten
+from mlconverter.formats.torch.state import evaluating
+from mlconverter.hub.io import signature_of
+from mlconverter.hub.model import ROLE_KEY, HubModel
+from mlconverter.hub.normalise import mark_weights, normalise
+from mlconverter.hub.rebatch import BATCH
+from mlconverter.options import ConvertOptions
+
+
+def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOptions) -> HubModel:
+    """The ONNX graph of a module in ``eval()`` mode.
+
+    The batch, the first axis of all inputs, is free where the module lets it be (``dynamic_batch``); other
+    dimensions are free where the shape that was given says so.
+
+    Raises:
+        ConversionError: no exporter takes the module; the message has the reason of each.
+        MissingDependencyError: the exporter's package is missing.
+    """
+    try:
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("onnxscript", "torch", "Exporting torch models") from error
+    free = options.dynamic_batch is not False and all(i.example.dim() > 0 for i in inputs)
+    reasons = []
+    with evaluating(module), torch.no_grad():
+        outputs = flatten(module(*[i.example for i in inputs]))
+        for batch in [True, False] if free else [False]:
+            if batch:
+                free_inputs = [_with_free_batch(i) for i in inputs]
+                shapes = _dynamic_shapes(free_inputs)
+            else:
+                free_inputs, shapes = inputs, _dynamic_shapes(inputs)
+            try:
+                model = _dynamo(module, free_inputs, shapes, options)
+            except Exception as error:  # the exporter raises whatever the module or torch.export raises
+                reasons.append(f"with a {'free' if batch else 'fixed'} batch: {_first_line(error)}")
+                continue
+            notes = tuple(f"The batch stays fixed; export {reason}" for reason in reasons)
+            return _finished(module, model, free_inputs, len(outputs), options, notes)
+    if options.dynamic_batch is True:
+        raise ConversionError(f"The module cannot be exported with a free batch: {reasons[0]}")
+    raise ConversionError("torch.onnx.export does not take the module:\n" + "\n".join(f"  {r}" for r in reasons))
+
+
+def _with_free_batch(given: ExampleInput) -> ExampleInput:
+    example = given.example
+    if example.shape[0] == 1:  # an export from a batch of 1 would take the 1 for fixed
+        example = torch.cat([example, example.flip(-1) if example.dim() > 1 else example])
+    return replace(given, shape=(BATCH, *given.shape[1:]), example=example)
+
+
+def _dynamic_shapes(inputs: list[ExampleInput]) -> tuple[Any, ...] | None:
+    """What ``torch.export`` takes: for each input, its free axes by position; the same name is the same dimension."""
+    dims: dict[str, Any] = {}
+    shapes = []
+    for given in inputs:
+        axes: dict[int, Any] = {}
+        for axis, dim in enumerate(given.shape):
+            if dim is None:
+                axes[axis] = torch.export.Dim.DYNAMIC
+            elif isinstance(dim, str):
+                axes[axis] = dims.setdefault(dim, torch.export.Dim(dim))
+        shapes.append(axes)
+    return tuple(shapes) if any(shapes) else None
+
+
+def _dynamo(module: nn.Module, inputs: list[ExampleInput], shapes: tuple[Any, ...] | None, options: ConvertOptions) -> ir.Model:
+    with _silent():
+        program = torch.onnx.export(
+            module,
+            tuple(i.example for i in inputs),
+            dynamo=True,
+            optimize=False,  # the optimiser folds BatchNorm and attention projections into weights without names
+            verbose=False,
+            dynamic_shapes=shapes,
+            opset_version=options.opset,
+        )
+    assert program is not None
+    return program.model
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep the exporter's progress and advice, which is for its own callers, off the terminal."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "torch._dynamo")]
+    before = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+def _finished(
+    module: nn.Module, model: ir.Model, inputs: list[ExampleInput], outputs: int, options: ConvertOptions, notes: tuple[str, ...]
+) -> HubModel:
+    """Say what is a parameter, tidy up, and put the names at the border in place."""
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    for value in model.graph.initializers.values():
+        value.metadata_props[ROLE_KEY] = "parameter" if value.name in parameters else "buffer"
+    mark_weights(model)
+    model = normalise(model)
+    names = options.output_names or (("output",) if outputs == 1 else tuple(f"output_{i}" for i in range(outputs)))
+    if len(names) != len(model.graph.outputs):
+        raise SignatureError(f"output_names has {len(names)} names for {len(model.graph.outputs)} outputs.")
+    _rename(model.graph, model.graph.inputs, [i.name for i in inputs])
+    _rename(model.graph, model.graph.outputs, names)
+    signature = signature_of(model)
+    specs = tuple(
+        replace(s, layout="channels_first" if s.shape is not None and len(s.shape) == 4 else None) for s in signature.inputs
+    )
+    out = tuple(replace(s, layout="channels_first" if s.shape is not None and len(s.shape) == 4 else None) for s in signature.outputs)
+    return HubModel(model, replace(signature, inputs=specs, outputs=out), notes=notes)
+
+
+def _rename(graph: ir.Graph, values: Any, names: Any) -> None:
+    """Give border values their names; whatever has one of them already makes way."""
+    taken = {v.name: v for node in graph for v in node.outputs} | {v.name: v for v in graph.inputs} | dict(graph.initializers)
+    for value, name in zip(list(values), names, strict=True):
+        other = taken.get(name)
+        if other is not None and other is not value:
+            other.name = f"{name}_inner"
+        value.name = name
+
+
+def _first_line(error: BaseException) -> str:
+    """The message that the exporter's wrapped errors end in."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"
+

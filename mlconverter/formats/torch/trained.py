@@ -1,0 +1,66 @@
+"""What a trained module brings back: its values, the map to the origin, and whether it still computes the same graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from mlconverter.base import TrainedWeights
+from mlconverter.errors import SignatureError
+from mlconverter.formats.torch.module import ConvertedModule, fingerprint, unwrap
+from mlconverter.formats.torch.runner import TorchRunner, to_numpy
+from mlconverter.formats.torch.state import evaluating, state_of
+
+
+def read(trained: nn.Module | Mapping[str, torch.Tensor], reference: Any) -> TrainedWeights:
+    """Read a trained module or its state.
+
+    Args:
+        trained: a module that a conversion gave, or a copy of one, or a state dict.
+        reference: the module that the state belongs to; it is left as it is.
+
+    Raises:
+        SignatureError: nothing says where the module comes from.
+    """
+    if isinstance(trained, Mapping):
+        trained = _with_state(reference, trained)
+    module = unwrap(trained)
+    if module is None:
+        raise SignatureError(
+            f"This {type(trained).__name__} does not know where it comes from. Pass the module that to_torch() gave, a deep copy of it, "
+            "or load its state_dict into one."
+        )
+    origin = module.origin
+    values = {name: _as_float32_if_narrowed(to_numpy(tensor)) for name, tensor in state_of(module).items()}
+    with evaluating(module):
+        changed = _difference(module)
+    return TrainedWeights(
+        values, origin.links, origin.source_hash, origin.options, changed, module, lambda: TorchRunner(module, origin.signature)
+    )
+
+
+def _with_state(reference: Any, state: Mapping[str, torch.Tensor]) -> ConvertedModule:
+    import copy
+
+    module: ConvertedModule = copy.deepcopy(reference)
+    module.load_state_dict(dict(state))
+    return module
+
+
+def _as_float32_if_narrowed(array: Any) -> Any:
+    """Values of a module in half precision, as the links expect them."""
+    return array.astype("float32") if array.dtype.name in ("float16", "bfloat16") else array
+
+
+def _difference(module: ConvertedModule) -> str:
+    """How a module differs from the one that was converted, empty where it does not."""
+    if fingerprint(module) == module.origin.fingerprint:
+        return ""
+    state = state_of(module)
+    lost = [link.target for link in module.origin.links if link.target not in state]
+    if lost:
+        return f"the module no longer has {', '.join(map(repr, lost[:3]))}"
+    return "the module's code or the configuration of one of its layers has changed"

@@ -1,0 +1,169 @@
+"""Another axis layout at a model's border: transposes at inputs and outputs, merged with those that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+
+from mlconverter.errors import SignatureError
+from mlconverter.hub.model import HubModel
+from mlconverter.signature import IOSignature, Layout, TensorSpec
+
+Perm = tuple[int, ...]
+Wanted = Layout | tuple[tuple[str, Layout], ...] | None
+
+RANKS = (3, 4, 5)
+"""Ranks with one batch axis, one channel axis and at least one axis of positions."""
+
+
+@dataclass(frozen=True)
+class BorderChange:
+    """How the tensors at a border are permuted: ``new = old.transpose(perm)``, by name; unchanged ones are absent."""
+
+    inputs: dict[str, Perm]
+    outputs: dict[str, Perm]
+
+    def __bool__(self) -> bool:
+        """Whether anything changes."""
+        return bool(self.inputs or self.outputs)
+
+
+def layout_perm(rank: int, to: Layout) -> Perm:
+    """The axes of a tensor in the other layout, seen in layout ``to``."""
+    return (0, rank - 1, *range(1, rank - 1)) if to == "channels_first" else (0, *range(2, rank), 1)
+
+
+def border_change(signature: IOSignature, wanted: Wanted) -> BorderChange:
+    """Which tensors at the border have to be permuted.
+
+    One layout for all means the inputs and outputs of rank 4, image-like tensors; by name any of rank 3 to 5.
+
+    Raises:
+        SignatureError: a name is unknown, a rank has no layout, or nothing at the border has one.
+    """
+    if wanted is None:
+        return BorderChange({}, {})
+    specs = (*signature.inputs, *signature.outputs)
+    if isinstance(wanted, str):
+        names: dict[str, Layout] = {s.name: wanted for s in specs if s.shape is not None and len(s.shape) == 4}
+        if not names:
+            raise SignatureError(f"io_layout={wanted!r} has no meaning here: no input or output has rank 4 ({_list(specs)}).")
+    else:
+        names = dict(wanted)
+        for name in names:
+            spec = next((s for s in specs if s.name == name), None)
+            if spec is None:
+                raise SignatureError(f"io_layout names '{name}', which is neither input nor output ({_list(specs)}).")
+            if spec.shape is None or len(spec.shape) not in RANKS:
+                raise SignatureError(f"io_layout has no meaning for {spec}: ranks 3 to 5 have a channel axis beside positions.")
+
+    def perms(tensors: Iterable[TensorSpec]) -> dict[str, Perm]:
+        return {
+            s.name: layout_perm(len(s.shape or ()), names[s.name])
+            for s in tensors
+            if s.name in names and (s.layout or _assumed(names[s.name])) != names[s.name]
+        }
+
+    return BorderChange(perms(signature.inputs), perms(signature.outputs))
+
+
+def _assumed(wanted: Layout) -> Layout:
+    """A tensor whose layout nobody stated, and that somebody asks to have in one, is in the other."""
+    return "channels_last" if wanted == "channels_first" else "channels_first"
+
+
+def _list(specs: Iterable[TensorSpec]) -> str:
+    return "; ".join(str(s) for s in specs)
+
+
+def change_border(hub: HubModel, change: BorderChange) -> HubModel:
+    """The same model under another border; the graph is a copy, its tensors are shared."""
+    if not change:
+        return hub
+    model = hub.model.clone()
+    for name, perm in change.inputs.items():
+        _change_input(model.graph, name, perm)
+    for name, perm in change.outputs.items():
+        _change_output(model.graph, name, perm)
+    signature = replace(
+        hub.signature,
+        inputs=tuple(_changed(s, change.inputs) for s in hub.signature.inputs),
+        outputs=tuple(_changed(s, change.outputs) for s in hub.signature.outputs),
+    )
+    return replace(hub, model=model, signature=signature)
+
+
+def _changed(spec: TensorSpec, perms: dict[str, Perm]) -> TensorSpec:
+    perm = perms.get(spec.name)
+    if perm is None or spec.shape is None:
+        return spec
+    layout: Layout = "channels_first" if perm == layout_perm(len(perm), "channels_first") else "channels_last"
+    return replace(spec, shape=tuple(spec.shape[p] for p in perm), layout=layout)
+
+
+def _inverse(perm: Perm) -> Perm:
+    return tuple(perm.index(i) for i in range(len(perm)))
+
+
+def _transposed(shape: ir.Shape | None, perm: Perm) -> ir.Shape | None:
+    return None if shape is None else ir.Shape([shape[p] for p in perm])
+
+
+def _transpose(source: ir.Value, perm: Perm, name: str) -> ir.Node:
+    node = ir.Node("", "Transpose", [source], [ir.AttrInt64s("perm", perm)], name=f"{name}_transpose")
+    node.outputs[0].name = name
+    node.outputs[0].type, node.outputs[0].shape = source.type, _transposed(source.shape, perm)
+    return node
+
+
+def _perm_of(node: ir.Node | None) -> Perm | None:
+    if node is None or node.op_type != "Transpose" or node.domain != "" or "perm" not in node.attributes:
+        return None
+    return tuple(node.attributes["perm"].as_ints())
+
+
+def _change_input(graph: ir.Graph, name: str, perm: Perm) -> None:
+    old = next(v for v in graph.inputs if v.name == name)
+    new = ir.Value(name=name, type=old.type, shape=_transposed(old.shape, perm))
+    old.name = f"{name}_inner"
+    graph.inputs[list(graph.inputs).index(old)] = new
+    back = _inverse(perm)
+    # A transpose that reads the input merges with the one that undoes the new layout; mostly both vanish.
+    for node in list(old.consumers()):
+        inner = _perm_of(node)
+        if inner is None or node.outputs[0].is_graph_output():
+            continue
+        merged = tuple(back[p] for p in inner)
+        if merged == tuple(range(len(merged))):
+            node.outputs[0].replace_all_uses_with(new)
+            graph.remove(node, safe=True)
+        else:
+            node.replace_input_with(0, new)
+            node.attributes["perm"] = ir.AttrInt64s("perm", merged)
+    if old.uses() or old.is_graph_output():
+        undo = _transpose(new, back, f"{name}_inner_layout")
+        graph.insert_before(graph[0], undo)
+        old.replace_all_uses_with(undo.outputs[0], replace_graph_outputs=True)
+
+
+def _change_output(graph: ir.Graph, name: str, perm: Perm) -> None:
+    position = next(i for i, v in enumerate(graph.outputs) if v.name == name)
+    old = graph.outputs[position]
+    producer = old.producer()
+    inner = _perm_of(producer)
+    if producer is not None and inner is not None and producer.inputs[0] is not None:
+        source, merged = producer.inputs[0], tuple(inner[p] for p in perm)
+    else:
+        source, merged = old, perm
+    old.name = f"{name}_inner"
+    if merged == tuple(range(len(merged))) and not source.is_graph_output() and not source.is_graph_input() and source.const_value is None:
+        source.name = name
+        graph.outputs[position] = source
+    else:
+        node = _transpose(source, merged, name)
+        graph.append(node)
+        graph.outputs[position] = node.outputs[0]
+    if producer is not None and inner is not None and not old.uses() and not old.is_graph_output():
+        graph.remove(producer, safe=True)
