@@ -19,7 +19,7 @@ def fused(b: Builder, value: ir.Value, activation: int, dtype: str = "float32") 
         return clip(b, value, 0, 6, dtype)
     if name == "RELU_N1_TO_1":
         return clip(b, value, -1, 1, dtype)
-    return b.emit("Tanh", value) if name == "TANH" else value
+    return value
 
 
 def clip(b: Builder, value: ir.Value, low: float, high: float, dtype: str) -> ir.Value:

@@ -17,7 +17,7 @@ from mlconverter.formats.tflite.sparsity import flat_positions
 from mlconverter.formats.tflite.structure import NUMPY_DTYPES, Model, Subgraph, Tensor
 from mlconverter.formats.tflite.to_onnx.builder import IR_VERSION, OPSET, Builder, onnx_type
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Runtime, Stored
-from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, translates
+from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, IGNORED_ACTIVATIONS, translates
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Densify, Reshape
 
@@ -82,7 +82,7 @@ def _refusal(op: Op) -> str | None:
             return reason
     activation = getattr(op.options, "fusedActivationFunction", 0)
     if activation not in ACTIVATIONS:
-        return f"fused activation {activation}" + (" (SIGN_BIT)" if activation == 5 else "")
+        return f"fused activation {IGNORED_ACTIVATIONS.get(activation, activation)}, which LiteRT's kernels do not compute"
     translator = translates.find(op.key, op.version)
     assert translator is not None
     return translator.check(op) if translator.check else None

@@ -10,8 +10,11 @@ from mlconverter.registry import Check, OpRegistry
 
 translates = OpRegistry("tflite-onnx")
 
-ACTIVATIONS = {0: "NONE", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
+ACTIVATIONS = {0: "NONE", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6"}
 """Fused activations that are translated, by their number in the schema."""
+
+IGNORED_ACTIVATIONS = {4: "TANH", 5: "SIGN_BIT"}
+"""Fused activations that the schema knows and LiteRT's kernels leave out without a word."""
 
 
 def needs_constant(**inputs: int) -> Check:

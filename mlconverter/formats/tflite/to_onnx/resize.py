@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
+import onnx_ir as ir
 
 from mlconverter.formats.tflite.layout import channels_first
 from mlconverter.formats.tflite.to_onnx.builder import Builder
@@ -14,7 +15,7 @@ from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_float, needs_ra
 
 IMAGE = channels_first(4)
 SPATIAL = [2, 3]
-"""The stored axes that are resized; batch and channels are not named, so that they may be of any size."""
+"""The stored axes that are resized."""
 
 
 def _coordinates(op: Op) -> str:
@@ -30,19 +31,30 @@ def _one_alignment(op: Op) -> str | None:
 @translates("RESIZE_BILINEAR", 1, 2, 3, 4, check=all_of(needs_rank(4), needs_float, _one_alignment))
 def resize_bilinear(b: Builder, op: Op, image: Operand, size: Operand) -> Stored:
     """RESIZE_BILINEAR → Resize, linear, of the spatial axes."""
-    sizes = op.constant(1)
-    target = b.cast(b.ask(size), "int64") if sizes is None else b.ints(sizes.tolist())
-    value = b.emit(
-        "Resize",
-        b.ask(image, IMAGE),
-        None,
-        None,
-        target,
-        axes=SPATIAL,
-        mode="linear",
-        coordinate_transformation_mode=_coordinates(op),
-    )
-    return Stored(value, IMAGE)
+    value = b.ask(image, IMAGE)
+    before, after = image.dims[1:3], op.constant(1)
+    if after is None or None in before:
+        target = b.cast(b.ask(size), "int64") if after is None else b.ints(after.tolist())
+        kept = b.emit("Shape", value, start=0, end=2)
+        how: tuple[ir.Value | None, ...] = (None, None, b.emit("Concat", kept, target, axis=0))
+    else:
+        how = (None, _scales(b, before, after.tolist()))
+    return Stored(b.emit("Resize", value, *how, mode="linear", coordinate_transformation_mode=_coordinates(op)), IMAGE)
+
+
+def _scales(b: Builder, before: Sequence[int | None], after: Sequence[int]) -> ir.Value:
+    """The scales that give exactly these sizes.
+
+    Scales leave batch and channels free where sizes would say them. (Sizes of some axes only, which Resize knows too,
+    are permuted wrongly when ONNX Runtime moves a Transpose past the node.)
+    """
+    scales = [np.float32(1), np.float32(1)]
+    for size, target in zip(before, after, strict=True):
+        scale = np.float32(target) / np.float32(size or 1)
+        while min(int(np.float32(size or 1) * scale), int(Fraction(float(scale)) * (size or 1))) < target:
+            scale = np.nextafter(scale, np.float32(np.inf))
+        scales.append(scale)
+    return b.array(np.asarray(scales, np.float32))
 
 
 def _known_sizes(op: Op) -> str | None:
@@ -63,9 +75,7 @@ def resize_nearest_neighbor(b: Builder, op: Op, image: Operand, size: Operand) -
             "Resize",
             value,
             None,
-            None,
-            b.ints(after),
-            axes=SPATIAL,
+            _scales(b, before, after),
             mode="nearest",
             coordinate_transformation_mode=_coordinates(op),
             nearest_mode="round_prefer_ceil" if align or half else "floor",

@@ -1,0 +1,67 @@
+"""Every case gives in ONNX Runtime what it gives in LiteRT."""
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+
+from mlconverter.formats.tflite.runner import LiteRTRunner
+from mlconverter.formats.tflite.to_onnx.convert import convert
+from mlconverter.hub.model import HubModel
+
+from . import cases_shapes  # noqa: F401  (adds to the table)
+from .cases import CASES, Case
+from .files import File
+
+RUNS = [pytest.param(case, batch, id=f"{case.id} n={batch}") for case in CASES for batch in case.batches]
+
+
+def onnx_outputs(hub: HubModel, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    proto = ir.to_proto(hub.model)
+    onnx.checker.check_model(proto, full_check=True)
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert [i.name for i in session.get_inputs()] == list(hub.signature.input_names)
+    names = [o.name for o in session.get_outputs()]
+    assert names == list(hub.signature.output_names)
+    return dict(zip(names, session.run(names, feeds), strict=True))
+
+
+def feeds_for(hub: HubModel, case: Case, batch: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    feeds = {}
+    for spec in hub.signature.inputs:
+        shape = spec.concrete({"batch": batch})
+        if spec.dtype == "bool":
+            feeds[spec.name] = rng.integers(0, 2, shape).astype(bool)
+        elif spec.dtype.startswith("float"):
+            feeds[spec.name] = rng.uniform(case.low, case.high, shape).astype(spec.dtype)
+        else:
+            feeds[spec.name] = rng.integers(int(case.low), int(case.high) + 1, shape).astype(spec.dtype)
+    return feeds
+
+
+def assert_close(got: dict[str, np.ndarray], want: dict[str, np.ndarray]) -> None:
+    assert list(got) == list(want)
+    for name, expected in want.items():
+        assert got[name].shape == expected.shape
+        assert got[name].dtype == expected.dtype
+        if expected.dtype.kind == "f":
+            limit = 1e-5 * np.abs(expected).max(initial=0) + 1e-6
+            np.testing.assert_allclose(got[name], expected, rtol=0, atol=limit)
+        else:
+            np.testing.assert_array_equal(got[name], expected)
+
+
+@pytest.mark.parametrize(("case", "batch"), RUNS)
+def test_operator(case: Case, batch: int):
+    file = File()
+    outputs = case.build(file, batch)
+    data = file.finish(*(outputs if isinstance(outputs, list) else [outputs]))
+    hub = convert(data)
+    feeds = feeds_for(hub, case, batch)
+    with LiteRTRunner(data, kernels="reference" if case.reference else "default") as runner:
+        want = runner.run(feeds)
+    assert_close(onnx_outputs(hub, feeds), want)
+    if case.transposes is not None:
+        assert [n.op_type for n in hub.model.graph].count("Transpose") <= case.transposes
