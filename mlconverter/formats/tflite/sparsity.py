@@ -28,6 +28,9 @@ def flat_positions(sparsity: Sparsity, shape: tuple[int, ...]) -> Positions:
     rank = len(shape)
     if sorted(sparsity.traversal_order) != list(range(rank + len(sparsity.block_map))):
         raise CorruptModelError(f"A sparse tensor of rank {rank} is traversed in the order {list(sparsity.traversal_order)}.")
+    if list(sparsity.block_map) != sorted(set(sparsity.block_map)):
+        # The schema does not forbid it, and LiteRT then reads something else than it describes.
+        raise CorruptModelError(f"A sparse tensor's blocks {list(sparsity.block_map)} are not in the order of its dimensions.")
     coordinates: dict[int, Positions] = {}
     nodes = 1
     for dimension, level in zip(sparsity.traversal_order, sparsity.dims, strict=True):

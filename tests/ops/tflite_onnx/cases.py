@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from ai_edge_litert import schema_py_generated as S
 
-from .files import File
+from tests.ops.tflite_onnx.files import File
 
 CASES: list[Case] = []
 
@@ -58,7 +58,7 @@ def conv(size, padding, stride, dilation, activation, bias=True, out=5, kernel=(
     def build(f: File, n: int) -> int:
         h, w, c = SIZES[size]
         x = f.input((n, h, w, c))
-        operands = [x, f.constant(weights(out, *kernel, c)), *([f.constant(weights(out))] if bias else [-1])]
+        operands = [x, f.constant(weights(out, *kernel, c)), *([f.constant(weights(out))] if bias else [])]
         options = S.Conv2DOptionsT(
             padding=padding,
             strideH=stride[0],

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 from ai_edge_litert import schema_py_generated as S
 
-from .cases import add, conv, ints, weights
-from .files import File
+from tests.ops.tflite_onnx.cases import add, conv, ints, weights
+from tests.ops.tflite_onnx.files import File
 
 
 def image(f: File, n: int) -> int:

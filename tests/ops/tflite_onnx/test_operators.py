@@ -9,10 +9,9 @@ import pytest
 from mlconverter.formats.tflite.runner import LiteRTRunner
 from mlconverter.formats.tflite.to_onnx.convert import convert
 from mlconverter.hub.model import HubModel
-
-from . import cases_shapes  # noqa: F401  (adds to the table)
-from .cases import CASES, Case
-from .files import File
+from tests.ops.tflite_onnx import cases_shapes  # noqa: F401  (adds to the table)
+from tests.ops.tflite_onnx.cases import CASES, Case
+from tests.ops.tflite_onnx.files import File
 
 RUNS = [pytest.param(case, batch, id=f"{case.id} n={batch}") for case in CASES for batch in case.batches]
 

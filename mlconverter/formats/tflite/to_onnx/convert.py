@@ -154,7 +154,7 @@ class _Graph:
             operands.pop()
         try:
             results = translator.function(self._b, op, *operands)
-        except (TypeError, ValueError, IndexError, AssertionError) as error:
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError) as error:
             raise TranslationError(op.name, op.key, f"{type(error).__name__}: {error}") from error
         for tensor, result in zip(op.outputs, results if isinstance(results, list) else [results], strict=True):
             self._operands[tensor.index] = self._bound(op, tensor, result)
