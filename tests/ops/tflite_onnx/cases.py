@@ -179,6 +179,18 @@ for arguments in (
 ):
     add(f"Convolution2DTransposeBias {arguments}", mediapipe_transpose_conv(*arguments), batches=(1,))
 
+for padding, stride, dilation in ((0, 1, 1), (0, 2, 1), (1, 1, 1), (1, 2, 1)):
+
+    def conv_3d(f: File, n: int, padding=padding, stride=stride, dilation=dilation) -> int:
+        options = S.Conv3DOptionsT(
+            padding=padding, strideD=stride, strideH=stride, strideW=1, dilationDFactor=dilation, fusedActivationFunction=1
+        )
+        return f.op(
+            "CONV_3D", [f.input((n, 4, 5, 6, 3)), f.constant(weights(2, 3, 3, 3, 4)), f.constant(weights(4))], options=options
+        )
+
+    add(f"CONV_3D {'valid' if padding else 'same'} {stride} {dilation}", conv_3d, transposes=2)
+
 # Pooling
 
 for op, padding, (kernel, stride), activation in itertools.product(

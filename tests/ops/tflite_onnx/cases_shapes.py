@@ -369,3 +369,84 @@ def tied(f: File, n: int) -> int:
 
 
 add("weights that are tied", tied)
+
+# Blocks
+
+BLOCKS = {"square": (2, 2), "uneven": (1, 3), "equal": (3, 3)}
+for name, block in BLOCKS.items():
+    for source in ("input", "channels first"):
+
+        def to_batch(f: File, n: int, block=block, source=source) -> int:
+            x = f.input((n, 9, 6, 4)) if source == "input" else image(f, n)
+            margins = [[1, -(9 + 1) % block[0]], [0, -6 % block[1]]]
+            return f.op("SPACE_TO_BATCH_ND", [x, f.constant(ints(*block)), f.constant(np.asarray(margins, np.int32))])
+
+        def to_space(f: File, n: int, block=block, source=source) -> int:
+            x = to_batch(f, n, block, source)
+            return f.op(
+                "BATCH_TO_SPACE_ND", [f.op("RELU", [x]), f.constant(ints(*block)), f.constant(ints(1, 0, 0, 1).reshape(2, 2))]
+            )
+
+        add(f"SPACE_TO_BATCH_ND {name} {source}", to_batch)
+        add(f"BATCH_TO_SPACE_ND {name} {source}", to_space)
+add(
+    "SPACE_TO_BATCH_ND rank 3",
+    lambda f, n: f.op(
+        "SPACE_TO_BATCH_ND", [f.input((n, 6, 4)), f.constant(ints(3)), f.constant(np.asarray([[1, 2]], np.int32))], version=3
+    ),
+)
+
+
+def dilated(f: File, n: int) -> int:
+    """How Keras wrote a dilated convolution: blocks, a plain convolution, blocks back; no Transpose of the whole image."""
+    x = f.op("SPACE_TO_BATCH_ND", [image(f, n), f.constant(ints(2, 2)), f.constant(ints(2, 3, 2, 2).reshape(2, 2))])
+    options = S.DepthwiseConv2DOptionsT(padding=1, strideH=1, strideW=1, depthMultiplier=1)
+    x = f.op("DEPTHWISE_CONV_2D", [x, f.constant(weights(1, 3, 3, 4)), f.constant(weights(4))], options=options)
+    return f.op("BATCH_TO_SPACE_ND", [x, f.constant(ints(2, 2)), f.constant(ints(0, 1, 0, 0).reshape(2, 2))])
+
+
+add("BATCH_TO_SPACE_ND after DEPTHWISE_CONV_2D", dilated, transposes=4)
+
+# Places
+
+add("EMBEDDING_LOOKUP", lambda f, n: f.op("EMBEDDING_LOOKUP", [f.input((n,), "int32"), f.constant(weights(9, 4))]), low=0, high=8)
+add(
+    "SCATTER_ND",
+    lambda f, n: f.op("SCATTER_ND", [f.constant([[1], [4], [1]], "int32"), f.input((3, 2)), f.constant(ints(6, 2))]),
+    batches=(1,),
+)
+add("WHERE", lambda f, n: f.op("WHERE", [f.input((n, 3, 4), "bool")], "int64", shapes=[(5, 3)]))
+for sequence, batch in ((1, 0), (2, 1), (0, 2), (3, 0)):
+    add(
+        f"REVERSE_SEQUENCE {sequence} {batch}",
+        lambda f, n, s=sequence, b=batch: f.op(
+            "REVERSE_SEQUENCE",
+            [f.input((2, 3, 4, 5)), f.constant(np.asarray([1, 2, 2, 1][: (2, 3, 4, 5)[b]], np.int32))],
+            options=S.ReverseSequenceOptionsT(seqDim=s, batchDim=b),
+            shapes=[(2, 3, 4, 5)],
+        ),
+        batches=(1,),
+    )
+for axis in (-1, 0, 1):
+    add(
+        f"ONE_HOT {axis}",
+        lambda f, n, a=axis: f.op(
+            "ONE_HOT",
+            [f.input((n, 3), "int32"), f.constant(np.int32(4)), f.constant(np.float32(2)), f.constant(np.float32(-1))],
+            options=S.OneHotOptionsT(axis=a),
+        ),
+        low=-1,
+        high=5,
+    )
+
+
+def constants_on_the_way(f: File, n: int) -> int:
+    """What only moves a constant's elements is part of how the constant is seen."""
+    w = f.op("CAST", [f.constant(weights(6, 1, 4).astype(np.float16))], options=S.CastOptionsT())
+    w = f.op("RESHAPE", [w, f.constant(ints(1, 3, 2, -1))], options=S.ReshapeOptionsT())
+    w = f.op("SQUEEZE", [w], options=S.SqueezeOptionsT(squeezeDims=ints(0)))
+    w = f.op("EXPAND_DIMS", [w, f.constant(ints(1))])
+    return f.op("ADD", [f.input((n, 1, 2, 4)), w], options=S.AddOptionsT())
+
+
+add("constants on the way", constants_on_the_way, transposes=0, batches=(1, 3))

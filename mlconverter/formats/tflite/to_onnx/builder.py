@@ -13,7 +13,7 @@ from mlconverter.formats.tflite.layout import Order
 from mlconverter.formats.tflite.structure import Array
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Operand, Runtime, Stored
 from mlconverter.formats.tflite.to_onnx.weights import WeightTable
-from mlconverter.hub.weights import Reshape, Transpose, WeightLink
+from mlconverter.hub.weights import Transpose, WeightLink
 
 OPSET = 20
 """The ONNX operator set that is written: the first with Gelu, after Resize learned axes and reductions axes as inputs."""
@@ -167,7 +167,7 @@ class Builder:
         shape = list(layout.arranged(own, operand.dims))
         for axis in axes:
             shape.insert(axis, 1)
-        moved = operand.then(Transpose(own), layout.arranged(own, operand.dims)).then(Reshape(tuple(shape)), tuple(shape))
+        moved = operand.then(Transpose(own), layout.arranged(own, operand.dims)).reshaped(tuple(shape))
         return self._constant(moved, weight=weight)
 
     def _constant(self, constant: Constant, *, weight: bool) -> ir.Value:

@@ -17,6 +17,7 @@ from mlconverter.formats.tflite.to_onnx.windows import SAME, needs_strides, padd
 
 IMAGE = channels_first(4)
 OHWI_AS_OIHW = (0, 3, 1, 2)
+DHWIO_AS_OIDHW = (4, 3, 0, 1, 2)
 LAST_AXIS_FIRST = (3, 0, 1, 2)
 """A depthwise filter (1, H, W, C) as (C, 1, H, W), a transposed convolution's OHWI as IOHW."""
 
@@ -68,6 +69,34 @@ def _conv(b: Builder, op: Op, image: Operand, filters: ir.Value, *bias: Operand,
         **padding(options.padding == SAME, image.dims[1:3], kernel, strides, dilations),
     )
     return Stored(fused(b, value, options.fusedActivationFunction), IMAGE)
+
+
+def _known_depth(op: Op) -> str | None:
+    options = op.options
+    if min(options.strideD, options.strideH, options.strideW) < 1:
+        return f"strides {options.strideD} x {options.strideH} x {options.strideW}"
+    return None
+
+
+@translates("CONV_3D", 1, check=all_of(needs_rank(5), needs_rank(5, index=1), needs_float, _known_depth))
+def conv_3d(b: Builder, op: Op, volume: Operand, filters: Operand, *bias: Operand) -> Stored:
+    """CONV_3D → Conv (+ fused activation)."""
+    options = op.options
+    kernel = list(op.tensor(1).shape[:3])
+    strides = [options.strideD, options.strideH, options.strideW]
+    dilations = [options.dilationDFactor, options.dilationHFactor, options.dilationWFactor]
+    order = channels_first(5)
+    value = b.emit(
+        "Conv",
+        b.ask(volume, order),
+        b.ask(filters, DHWIO_AS_OIDHW, weight=True),
+        *(b.ask(term, weight=True) for term in bias),
+        kernel_shape=kernel,
+        strides=strides,
+        dilations=dilations,
+        **padding(options.padding == SAME, volume.dims[1:4], kernel, strides, dilations),
+    )
+    return Stored(fused(b, value, options.fusedActivationFunction), order)
 
 
 def _known_output_size(op: Op) -> str | None:

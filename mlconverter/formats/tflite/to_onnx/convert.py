@@ -19,7 +19,7 @@ from mlconverter.formats.tflite.to_onnx.builder import IR_VERSION, OPSET, Builde
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Runtime, Stored
 from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, IGNORED_ACTIVATIONS, translates
 from mlconverter.hub.model import HubModel
-from mlconverter.hub.weights import Densify, Reshape
+from mlconverter.hub.weights import Densify
 
 FAMILIES = (
     "activations",
@@ -40,6 +40,18 @@ FAMILIES = (
 
 for _family in FAMILIES:
     importlib.import_module(f"mlconverter.formats.tflite.to_onnx.{_family}")
+
+
+_LATER = {
+    "IF": "control flow",
+    "WHILE": "control flow",
+    "CALL_ONCE": "control flow",
+    "VAR_HANDLE": "a variable (state between calls)",
+    "READ_VARIABLE": "a variable (state between calls)",
+    "ASSIGN_VARIABLE": "a variable (state between calls)",
+    "QUANTIZE": "quantised activations",
+}
+"""Why operators have no translator, where that says more than that they have none."""
 
 
 def convert(source: Any) -> HubModel:
@@ -76,7 +88,7 @@ def unsupported(ops: Iterable[Op]) -> list[UnsupportedOp]:
 def _refusal(op: Op) -> str | None:
     reason = translates.refusal(op.key, op.version)
     if reason is not None:
-        return reason
+        return _LATER.get(op.key, reason)
     for tensor in (*op.inputs, *op.outputs):
         if tensor is not None and (reason := _tensor_refusal(op, tensor)):
             return reason
@@ -125,7 +137,11 @@ class _Graph:
             name=self._subgraph.name or "main",
         )
         model = ir.Model(graph, ir_version=IR_VERSION, producer_name="mlconverter")
-        return HubModel(model, self._border.signature, self._b.links)
+        hub = HubModel(model, self._border.signature, self._b.links)
+        others = [s.key for s in self._model.signatures if s.key != self._border.key]
+        if others:
+            return hub.noting(f"Of the file's signatures '{self._border.key}' was converted; left out: {', '.join(others)}.")
+        return hub
 
     def _input(self, number: int) -> ir.Value:
         spec, tensor = self._border.signature.inputs[number], self._tensor(self._border.inputs[number])
@@ -192,6 +208,4 @@ class _Graph:
             if step is None:
                 step = self._densify[tensor.buffer] = Densify(tensor.shape, flat_positions(tensor.sparsity, tensor.shape))
             constant = constant.then(step, tensor.shape)
-        if owner.shape != tensor.shape:
-            constant = constant.then(Reshape(tensor.shape), tensor.shape)
-        return constant
+        return constant.reshaped(tensor.shape)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mlconverter.errors import TranslationError
 from mlconverter.formats.tflite.layout import Order
 from mlconverter.formats.tflite.structure import Array, Model, Operator, Subgraph, Tensor
-from mlconverter.hub.weights import Step, WeightLink, simplify
+from mlconverter.hub.weights import Reshape, Step, WeightLink, simplify
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -77,6 +77,10 @@ class Constant:
     def value(self) -> Array:
         """The elements, evaluated once; a view of the file's bytes wherever the steps allow it."""
         return WeightLink(self.source, "", self.steps).get(self.stored)
+
+    def reshaped(self, dims: tuple[int, ...]) -> Constant:
+        """The constant under another shape."""
+        return self if dims == self.dims else self.then(Reshape(dims), dims)
 
     def then(self, step: Step, dims: tuple[int, ...] | None = None, dtype: str | None = None) -> Constant:
         """The constant seen through one more step, which gives it other dimensions or another dtype."""

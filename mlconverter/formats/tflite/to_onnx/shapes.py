@@ -53,8 +53,8 @@ def _names_a_shape(op: Op) -> str | None:
 
 
 @translates("RESHAPE", 1, check=_names_a_shape)
-def reshape(b: Builder, op: Op, x: Operand, shape: Operand | None = None) -> Stored:
-    """RESHAPE → Reshape, of the stored order where merged and split axes stay neighbours."""
+def reshape(b: Builder, op: Op, x: Operand, shape: Operand | None = None) -> Stored | Constant:
+    """RESHAPE → Reshape, of the stored order where merged and split axes stay neighbours; a step of a constant's chain."""
     target = _reshape_target(op)
     if target is None:
         assert shape is not None
@@ -63,6 +63,8 @@ def reshape(b: Builder, op: Op, x: Operand, shape: Operand | None = None) -> Sto
     if target == [0] and not op.out_dims:
         # Files from before scalars had a shape of their own write it as [0].
         target = []
+    if isinstance(x, Constant):
+        return x.reshaped(tuple(x.value.reshape(target).shape))
     return reshaped(b, x, target, _merged(target, op.out_dims))
 
 
@@ -74,11 +76,13 @@ def _merged(target: Sequence[int], declared: Dims) -> Dims:
 
 
 @translates("SQUEEZE", 1, 2)
-def squeeze(b: Builder, op: Op, x: Operand) -> Stored:
-    """SQUEEZE → Squeeze."""
+def squeeze(b: Builder, op: Op, x: Operand) -> Stored | Constant:
+    """SQUEEZE → Squeeze; a step of a constant's chain."""
     option = op.options.squeezeDims
     axes = [] if option is None or isinstance(option, int) else [int(a) % x.rank for a in option]
     axes = axes or [a for a, size in enumerate(x.dims) if size == 1]
+    if isinstance(x, Constant):
+        return x.reshaped(tuple(size for axis, size in enumerate(x.dims) if axis not in axes))
     value, order = b.as_is(x)
     if not axes:
         return Stored(value, order)
@@ -86,9 +90,12 @@ def squeeze(b: Builder, op: Op, x: Operand) -> Stored:
 
 
 @translates("EXPAND_DIMS", 1, check=needs_constant(axis=1))
-def expand_dims(b: Builder, op: Op, x: Operand, axis: Operand) -> Stored:
-    """EXPAND_DIMS → Unsqueeze."""
-    return unsqueezed(b, b.as_is(x), int(op.parameter(1).reshape(-1)[0]) % (x.rank + 1))
+def expand_dims(b: Builder, op: Op, x: Operand, axis: Operand) -> Stored | Constant:
+    """EXPAND_DIMS → Unsqueeze; a step of a constant's chain."""
+    place = int(op.parameter(1).reshape(-1)[0]) % (x.rank + 1)
+    if isinstance(x, Constant):
+        return x.reshaped((*x.dims[:place], 1, *x.dims[place:]))
+    return unsqueezed(b, b.as_is(x), place)
 
 
 def unsqueezed(b: Builder, stored: Stored, axis: int) -> Stored:

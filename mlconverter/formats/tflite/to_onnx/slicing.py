@@ -153,3 +153,43 @@ def reverse(b: Builder, op: Op, x: Operand, axes: Operand) -> Stored:
     for axis in op.parameter(1).reshape(-1).tolist():
         cuts.add(axis % x.rank, INT64_MAX, INT64_MIN, -1)
     return cuts.emit(b, x)
+
+
+@translates("EMBEDDING_LOOKUP", 1, 2, 3, 4, 5)
+def embedding_lookup(b: Builder, op: Op, indices: Operand, table: Operand) -> Stored:
+    """EMBEDDING_LOOKUP → Gather of rows."""
+    return Stored(b.emit("Gather", b.ask(table), b.ask(indices), axis=0), layout.logical(len(op.out_dims)))
+
+
+@translates("SCATTER_ND", 1)
+def scatter_nd(b: Builder, op: Op, indices: Operand, updates: Operand, shape: Operand) -> Stored:
+    """SCATTER_ND → ScatterND into zeros; values for the same place are added up."""
+    zeros = b.emit("Expand", b.scalar(0, updates.dtype), b.cast(b.ask(shape), "int64"))
+    value = b.emit("ScatterND", zeros, b.cast(b.ask(indices), "int64"), b.ask(updates), reduction="add")
+    return Stored(value, layout.logical(len(op.out_dims)))
+
+
+@translates("WHERE", 1, 2)
+def where(b: Builder, op: Op, condition: Operand) -> Stored:
+    """WHERE → NonZero, one row for each place."""
+    return Stored(b.emit("Transpose", b.emit("NonZero", b.ask(condition)), perm=[1, 0]), (0, 1))
+
+
+@translates("REVERSE_SEQUENCE", 1)
+def reverse_sequence(b: Builder, op: Op, x: Operand, lengths: Operand) -> Stored:
+    """REVERSE_SEQUENCE → ReverseSequence; the operand is asked for with batch and sequence in front."""
+    batch, sequence = op.options.batchDim % x.rank, op.options.seqDim % x.rank
+    order = (batch, sequence, *(axis for axis in range(x.rank) if axis not in (batch, sequence)))
+    value = b.emit("ReverseSequence", b.ask(x, order), b.cast(b.ask(lengths), "int64"), batch_axis=0, time_axis=1)
+    return Stored(value, order)
+
+
+@translates("ONE_HOT", 1, check=needs_constant(depth=1))
+def one_hot(b: Builder, op: Op, indices: Operand, depth: Operand, on: Operand, off: Operand) -> Stored:
+    """ONE_HOT → Where(Equal(indices, 0 … depth - 1)); what is outside is off everywhere."""
+    rank = indices.rank + 1
+    axis = int(op.options.axis) % rank
+    count = int(op.parameter(1).reshape(-1)[0])
+    classes = np.arange(count, dtype=indices.dtype).reshape([-1 if a == axis else 1 for a in range(rank)])
+    hot = b.emit("Equal", b.emit("Unsqueeze", b.ask(indices), b.ints([axis])), b.array(classes))
+    return Stored(b.emit("Where", hot, b.ask(on), b.ask(off)), layout.logical(rank))

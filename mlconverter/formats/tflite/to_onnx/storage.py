@@ -23,7 +23,7 @@ def dequantize(b: Builder, op: Op, x: Operand) -> Operand | Stored:
         value, order = b.as_is(x)
         return Stored(b.cast(value, dtype), order)
     if x.dtype == "float16":
-        return x.then(Cast(dtype), dtype=dtype)
+        return x.then(Cast(dtype, x.dtype), dtype=dtype)
     q = op.tensor(0).quantization
     assert q is not None
     return x.then(Dequantize(q.scale, q.zero_point, q.axis), dtype="float32")
@@ -40,7 +40,10 @@ def densify(b: Builder, op: Op, x: Operand) -> Operand:
 
 
 @translates("CAST", 1, 2, 3, 4, 5, 6, 7, 8)
-def cast(b: Builder, op: Op, x: Operand) -> Stored:
-    """CAST → Cast."""
+def cast(b: Builder, op: Op, x: Operand) -> Operand | Stored:
+    """CAST → Cast; a step of a constant's chain between floating-point dtypes."""
+    dtype = op.outputs[0].dtype
+    if isinstance(x, Constant) and x.dtype.startswith("float") and dtype.startswith("float"):
+        return x.then(Cast(dtype, x.dtype), dtype=dtype)
     value, order = b.as_is(x)
-    return Stored(b.cast(value, op.outputs[0].dtype), order)
+    return Stored(b.cast(value, dtype), order)

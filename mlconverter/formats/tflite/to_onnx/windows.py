@@ -12,7 +12,7 @@ SAME = 0
 
 
 def padding(
-    same: bool, sizes: Sequence[int | None], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int] = (1, 1)
+    same: bool, sizes: Sequence[int | None], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int] | None = None
 ) -> dict[str, Any]:
     """The padding attribute of an ONNX convolution or pooling.
 
@@ -21,7 +21,7 @@ def padding(
     """
     if not same:
         return {}
-    extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations or [1] * len(kernel), strict=True)]
     if any(size is None and stride != 1 for size, stride in zip(sizes, strides, strict=True)):
         return {"auto_pad": "SAME_UPPER"}
     totals = [
