@@ -77,9 +77,15 @@ class Slice:
 
 @dataclass(frozen=True)
 class Cast:
-    """Another floating-point precision; elements whose value did not change keep their bits."""
+    """Another floating-point precision; elements whose value did not change keep their bits.
+
+    Attributes:
+        dtype: of the view.
+        stored: of the source, where whoever trains the view should know what the source can hold.
+    """
 
     dtype: str
+    stored: str = ""
 
     def get(self, source: Array) -> Array:
         with np.errstate(invalid="ignore"):  # a NaN stays one
@@ -198,6 +204,23 @@ def _same(a: Array, b: Array) -> npt.NDArray[np.bool_]:
     if a.dtype.kind == "f":
         equal |= np.isnan(a) & np.isnan(b)
     return equal
+
+
+def stored_mask(link: WeightLink) -> npt.NDArray[np.bool_] | None:
+    """Where a target's elements are stored in a sparse source; ``None`` where all of them are."""
+    mask: npt.NDArray[np.bool_] | None = None
+    for step in link.steps:
+        if isinstance(step, Densify):
+            mask = step.mask
+        elif mask is not None and isinstance(step, (Transpose, Reshape, Slice)):
+            mask = step.get(mask)
+    return mask
+
+
+def storage_dtype(link: WeightLink) -> str | None:
+    """The narrower precision in which a source keeps a target's values; ``None`` where it holds them as they are."""
+    first = next((step for step in link.steps if isinstance(step, Cast)), None)
+    return first.stored or None if first is not None else None
 
 
 def simplify(steps: Iterable[Step]) -> tuple[Step, ...]:

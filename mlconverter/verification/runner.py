@@ -14,6 +14,7 @@ from mlconverter.signature import IOSignature, TensorSpec
 from mlconverter.verification.dtypes import Array, dtype_name
 
 
+@runtime_checkable
 class Runner(Protocol):
     """Runs one model.
 

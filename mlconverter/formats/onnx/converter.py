@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,9 @@ from mlconverter.base import BaseConverter, Conversion, TrainedWeights
 from mlconverter.errors import ConversionError, CorruptModelError, SignatureError
 from mlconverter.hub.io import load_model, read_proto, signature_of, to_proto
 from mlconverter.hub.model import HubModel
-from mlconverter.hub.weights import write_back
+from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
+from mlconverter.registry import formats
 from mlconverter.signature import IOSignature
 from mlconverter.verification import Runner
 
@@ -94,25 +95,37 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
         proto = read_proto(path)
         return Conversion(proto, signature_of(load_model(proto)))
 
-    def _write_weights(self, trained: TrainedWeights) -> onnx.ModelProto:
-        import onnx
+    def _stored_weights(self, sources: Iterable[str]) -> dict[str, Array]:
         from onnx import numpy_helper
 
-        links = trained.links
-        tensors = dict(_weights(self._proto.graph))
-        missing = sorted({link.source for link in links} - set(tensors))
-        if missing:
+        wanted = set(sources)
+        found = {name: numpy_helper.to_array(tensor) for name, tensor in _weights(self._proto.graph) if name in wanted}
+        if len(found) < len(wanted):
+            missing = sorted(wanted - set(found))
             raise ConversionError(f"The weights {missing} are computed inside the model and have no place of their own in it.")
-        stored = {link.source: numpy_helper.to_array(tensors[link.source]) for link in links}
-        changed = write_back(stored, links, trained.values)
-        if not changed:
-            return self._proto
-        result = onnx.ModelProto()
+        return found
+
+    def _with_weights(self, changed: Mapping[str, Array]) -> onnx.ModelProto:
+        from onnx import ModelProto
+
+        result = ModelProto()
         result.CopyFrom(self._proto)
         for name, tensor in _weights(result.graph):
             if name in changed:
                 _store(tensor, changed[name])
         return result
+
+    def _convert_anew(self, trained: TrainedWeights) -> Any:
+        """The changed module, exported under the names, order and free dimensions of the origin."""
+        signature = self.signature
+        torch_converter = formats["torch"](
+            trained.model,
+            input_shape={spec.name: spec for spec in trained.signature.inputs},
+            input_names=signature.input_names,
+            output_names=signature.output_names,
+            verify=False,
+        )
+        return torch_converter.to_onnx()
 
 
 def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto]]:

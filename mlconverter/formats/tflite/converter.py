@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlconverter.base import BaseConverter, Conversion, TrainedWeights
-from mlconverter.errors import ConversionError, NotConvertibleError, SignatureError
+from mlconverter.base import BaseConverter, Conversion
+from mlconverter.errors import NotConvertibleError, SignatureError
 from mlconverter.hub.model import HubModel
+from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
 from mlconverter.signature import IOSignature
 from mlconverter.verification import Runner
@@ -70,13 +72,6 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
         return model.runner()  # type: ignore[no-any-return]
 
     @classmethod
-    def _second_runner(cls, model: Any, signature: IOSignature) -> Runner | None:
-        try:
-            return model.runner(kernels="reference")  # type: ignore[no-any-return]
-        except ConversionError:
-            return None  # custom operators run under the default kernels only
-
-    @classmethod
     def _write(cls, model: Any, path: Path) -> None:
         path.write_bytes(bytes(model))
 
@@ -87,11 +82,13 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
         model = TFLiteModel.load(path)
         return Conversion(model, model.signature)
 
-    def _write_weights(self, trained: TrainedWeights) -> TFLiteModel:
-        from mlconverter.formats.tflite.buffers import patch, stored_weights
-        from mlconverter.formats.tflite.model import TFLiteModel
-        from mlconverter.hub.weights import write_back
+    def _stored_weights(self, sources: Iterable[str]) -> dict[str, Array]:
+        from mlconverter.formats.tflite.buffers import stored_weights
 
-        stored = stored_weights(self._model.structure, sorted({link.source for link in trained.links}))
-        changed = write_back(stored, trained.links, trained.values)
-        return TFLiteModel(patch(bytes(self._model), changed)) if changed else self._model
+        return stored_weights(self._model.structure, sources)
+
+    def _with_weights(self, changed: Mapping[str, Array]) -> TFLiteModel:
+        from mlconverter.formats.tflite.buffers import patch
+        from mlconverter.formats.tflite.model import TFLiteModel
+
+        return TFLiteModel(patch(bytes(self._model), changed))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlconverter.base import BaseConverter, Conversion, TrainedWeights
 from mlconverter.errors import ConversionError, MissingDependencyError, NotConvertibleError, SignatureError, UnsafeModelError
 from mlconverter.hub.model import HubModel
+from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
 from mlconverter.signature import IOSignature
 from mlconverter.verification import Runner, batch_failure
@@ -127,22 +129,19 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
 
         return read(trained, reference)
 
-    def _write_weights(self, trained: TrainedWeights) -> nn.Module:
-        import copy
-
-        import torch
-
+    def _stored_weights(self, sources: Iterable[str]) -> dict[str, Array]:
         from mlconverter.formats.torch.runner import to_numpy
         from mlconverter.formats.torch.state import state_of
-        from mlconverter.hub.weights import write_back
 
-        result = copy.deepcopy(self._module)
-        state = state_of(result)
-        changed = write_back({link.source: to_numpy(state[link.source]) for link in trained.links}, trained.links, trained.values)
-        with torch.no_grad():
-            for name, array in changed.items():
-                state[name].copy_(torch.from_numpy(array))
-        return result
+        state = state_of(self._module)
+        return {name: to_numpy(state[name]) for name in sources}
+
+    def _with_weights(self, changed: Mapping[str, Array]) -> nn.Module:
+        import copy
+
+        from mlconverter.formats.torch.state import put_values
+
+        return put_values(copy.deepcopy(self._module), changed)
 
 
 def require_torch() -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import fx, nn
 
+from mlconverter.formats.torch.dtypes import DTYPES
 from mlconverter.hub.weights import Step, WeightLink
 from mlconverter.options import ConvertOptions
 from mlconverter.signature import IOSignature
@@ -39,6 +40,7 @@ class ModuleOrigin:
     Attributes:
         links: from the origin's tensors to this module's parameters and buffers.
         masks: for parameters with sparse storage, where values are stored.
+        storage: for parameters that the origin keeps in a narrower precision, its dtype.
         source_hash: digest of the origin.
         options: the choices under which it was converted.
         signature: inputs and outputs of the module.
@@ -47,6 +49,7 @@ class ModuleOrigin:
 
     links: tuple[WeightLink, ...]
     masks: Mapping[str, npt.NDArray[np.bool_]]
+    storage: Mapping[str, str]
     source_hash: str
     options: ConvertOptions
     signature: IOSignature
@@ -56,19 +59,70 @@ class ModuleOrigin:
         return self  # nothing in it ever changes
 
 
+class StorageRounding:
+    """Hooks that let a forward see weights as the origin stores them, and put the weights themselves back afterwards.
+
+    Args:
+        storage: dtype of the origin by parameter.
+    """
+
+    def __init__(self, storage: Mapping[str, str]) -> None:
+        self._storage = storage
+        self._taken: list[tuple[nn.Module, str, nn.Parameter]] = []
+
+    def put(self, module: ConvertedModule, arguments: Any) -> None:
+        """Before a forward: put rounded weights in the place of the weights."""
+        if not module.round_to_storage or self._taken:
+            return
+        rounded: dict[int, torch.Tensor] = {}
+        for path, dtype in self._storage.items():
+            folder, _, name = path.rpartition(".")
+            owner = module.get_submodule(folder)
+            weight = owner._parameters.get(name)
+            if weight is None or weight.dtype is not torch.float32:
+                continue
+            if id(weight) not in rounded:
+                stored = weight.detach().to(DTYPES[dtype]).to(weight.dtype)
+                # Exact: the difference of two neighbouring numbers is representable, so the sum is the stored value.
+                rounded[id(weight)] = weight + (stored - weight.detach())
+            self._taken.append((owner, name, weight))
+            owner._parameters[name] = rounded[id(weight)]  # type: ignore[assignment]
+
+    def take_back(self, module: ConvertedModule, arguments: Any, result: Any) -> None:
+        """After a forward, also one that failed: put the weights back."""
+        for owner, name, weight in self._taken:
+            owner._parameters[name] = weight
+        self._taken.clear()
+
+
 class ConvertedModule(fx.GraphModule):
     """A ``GraphModule`` whose weights have a way back; ``code`` shows what it computes.
 
-    Gradients of sparse weights are masked to the pattern that the origin stores, so that training keeps it.
+    What is trained is what the origin can hold. Gradients of sparse weights are masked to the pattern that the
+    origin stores. Weights that it keeps in half precision are trained in single precision, and every forward sees
+    them rounded as they will be stored (gradients pass the rounding straight through), so that the file computes
+    what the module computes; ``round_to_storage = False`` turns the rounding off.
     """
 
     def __init__(self, root: nn.Module | dict[str, Any], graph: fx.Graph, class_name: str = "ConvertedModule") -> None:
         super().__init__(root, graph, class_name)
+        self.round_to_storage = True
 
     def remember(self, origin: ModuleOrigin) -> None:
         """Keep what the way back needs."""
         self.meta[_META_KEY] = origin
-        self._mask_gradients()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Set the hooks that keep what is trained storable."""
+        for path, mask in self.origin.masks.items():
+            parameter = self.get_parameter(path)
+            stored = torch.from_numpy(np.array(mask)).to(parameter.dtype)
+            parameter.register_hook(lambda gradient, stored=stored: gradient * stored.to(gradient))
+        if self.origin.storage:
+            rounding = StorageRounding(self.origin.storage)
+            self.register_forward_pre_hook(rounding.put)
+            self.register_forward_hook(rounding.take_back, always_call=True)
 
     @property
     def origin(self) -> ModuleOrigin:
@@ -84,15 +138,10 @@ class ConvertedModule(fx.GraphModule):
             origins.setdefault(link.target, []).append(WeightOrigin(link.source, link.steps))
         return {name: tuple(found) for name, found in origins.items()}
 
-    def _mask_gradients(self) -> None:
-        for path, mask in self.origin.masks.items():
-            parameter = self.get_parameter(path)
-            stored = torch.from_numpy(np.array(mask)).to(parameter.dtype)
-            parameter.register_hook(lambda gradient, stored=stored: gradient * stored.to(gradient))
-
     def __deepcopy__(self, memo: dict[int, Any]) -> ConvertedModule:
         copy: ConvertedModule = super().__deepcopy__(memo)
-        copy._mask_gradients()  # hooks of tensors are not copied along
+        copy.round_to_storage = self.round_to_storage
+        copy._watch()  # hooks are not copied along
         return copy
 
     def _deepcopy_init(self) -> Any:
@@ -115,8 +164,8 @@ def fingerprint(module: fx.GraphModule) -> str:
         digest.update(f"{name}:{type(layer).__module__}.{type(layer).__qualname__}".encode())
         if layer is not module:
             digest.update(repr(_configuration(layer)).encode())
-        hooks = (layer._forward_hooks, layer._forward_pre_hooks, "forward" in vars(layer) and layer is not module)
-        digest.update(repr([bool(h) for h in hooks]).encode())
+            hooks = (layer._forward_hooks, layer._forward_pre_hooks, "forward" in vars(layer))
+            digest.update(repr([bool(h) for h in hooks]).encode())
     for name, tensor in (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)):
         digest.update(f"{name}:{tuple(tensor.shape)}:{tensor.is_floating_point()}".encode())
     return digest.hexdigest()

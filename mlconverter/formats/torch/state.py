@@ -5,9 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import nn
+
+from mlconverter.hub.weights import Array
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 @contextmanager
@@ -36,3 +42,12 @@ def state_of(trained: nn.Module | Mapping[str, torch.Tensor]) -> dict[str, torch
     if isinstance(trained, Mapping):
         return dict(trained)
     return dict((*trained.named_parameters(remove_duplicate=False), *trained.named_buffers(remove_duplicate=False)))
+
+
+def put_values(module: Module, values: Mapping[str, Array]) -> Module:
+    """Write values into parameters and buffers by name; the module itself is returned."""
+    state = state_of(module)
+    with torch.no_grad():
+        for name, value in values.items():
+            state[name].copy_(torch.from_numpy(np.array(value)))
+    return module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,8 @@ from mlconverter.base import TrainedWeights
 from mlconverter.errors import SignatureError
 from mlconverter.formats.torch.module import ConvertedModule, fingerprint, unwrap
 from mlconverter.formats.torch.runner import TorchRunner, to_numpy
-from mlconverter.formats.torch.state import evaluating, state_of
+from mlconverter.formats.torch.state import evaluating, put_values, state_of
+from mlconverter.hub.weights import Array
 
 
 def read(trained: nn.Module | Mapping[str, torch.Tensor], reference: Any) -> TrainedWeights:
@@ -37,14 +39,14 @@ def read(trained: nn.Module | Mapping[str, torch.Tensor], reference: Any) -> Tra
     values = {name: _as_float32_if_narrowed(to_numpy(tensor)) for name, tensor in state_of(module).items()}
     with evaluating(module):
         changed = _difference(module)
-    return TrainedWeights(
-        values, origin.links, origin.source_hash, origin.options, changed, module, lambda: TorchRunner(module, origin.signature)
-    )
+
+    def runner(other: Mapping[str, Array]) -> TorchRunner:
+        return TorchRunner(put_values(copy.deepcopy(module), other), origin.signature)
+
+    return TrainedWeights(values, origin.links, origin.source_hash, origin.options, origin.signature, changed, module, runner)
 
 
 def _with_state(reference: Any, state: Mapping[str, torch.Tensor]) -> ConvertedModule:
-    import copy
-
     module: ConvertedModule = copy.deepcopy(reference)
     module.load_state_dict(dict(state))
     return module

@@ -13,7 +13,7 @@ from torch import fx, nn
 
 from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.values import DTYPES, Const, Ints, Sizes, Tensor, Tracer, Value
-from mlconverter.hub.weights import Densify, Step, WeightLink
+from mlconverter.hub.weights import Step, WeightLink
 
 
 class Builder:
@@ -24,7 +24,6 @@ class Builder:
         graph: the code, as it is recorded.
         node: the ONNX node being translated.
         links: for every weight, how a parameter or buffer of ``root`` comes from it.
-        masks: where the weight behind a sparse parameter stores values.
     """
 
     def __init__(self) -> None:
@@ -33,7 +32,6 @@ class Builder:
         self.tracer = Tracer(self.graph)
         self.node: ir.Node | None = None
         self.links: list[WeightLink] = []
-        self.masks: dict[str, np.ndarray] = {}  # type: ignore[type-arg]
         self._tensors: dict[tuple[str, tuple[Step, ...]], torch.Tensor] = {}
         self._reads: dict[str, Tensor] = {}
         self._roles: Callable[[str], str] = lambda weight: "parameter"
@@ -120,12 +118,6 @@ class Builder:
         if const.weight is None:
             return
         self.links.append(WeightLink(const.weight, path, const.steps))
-        for position, step in enumerate(const.steps):
-            if isinstance(step, Densify):
-                mask = step.mask
-                for later in const.steps[position + 1 :]:
-                    mask = later.get(mask)
-                self.masks[path] = mask
 
     def _path_of(self, tensor: torch.Tensor) -> str | None:
         for link in self.links:

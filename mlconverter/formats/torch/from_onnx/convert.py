@@ -8,7 +8,7 @@ from mlconverter.formats.torch.from_onnx.translate import Translation, refuse_un
 from mlconverter.formats.torch.module import ConvertedModule, ModuleOrigin, fingerprint
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
-from mlconverter.hub.weights import compose
+from mlconverter.hub.weights import compose, storage_dtype, stored_mask
 from mlconverter.options import ConvertOptions
 
 
@@ -35,10 +35,12 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
     Translation(model, builder).run()
     read = {str(node.target) for node in builder.graph.nodes if node.op in ("get_attr", "call_module")}
     links = [link for link in builder.links if link.target in read or link.target.rpartition(".")[0] in read]
-    masks = {link.target: builder.masks[link.target] for link in links if link.target in builder.masks}
+    origins = compose(hub.links, links)
+    masks = {link.target: mask for link in origins if (mask := stored_mask(link)) is not None}
+    storage = {link.target: dtype for link in origins if (dtype := storage_dtype(link)) is not None}
     module = ConvertedModule(builder.root, builder.graph)
     module.eval()
-    module.remember(ModuleOrigin(compose(hub.links, links), masks, source_hash, options, hub.signature, fingerprint(module)))
+    module.remember(ModuleOrigin(origins, masks, storage, source_hash, options, hub.signature, fingerprint(module)))
     reached = {link.source for link in links}
     buffers = [f"'{name}' is a buffer: {role.reason}." for name, role in decided.items() if role.kind == "buffer" and name in reached]
     unused = [f"'{name}' is left out: nothing that reaches an output uses it." for name in decided if name not in reached]

@@ -11,9 +11,9 @@ from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.formats.torch.from_onnx.translate import Merged
 from mlconverter.formats.torch.from_onnx.values import Const, Tensor
+from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY
 from mlconverter.hub.nodes import op_name
 from mlconverter.hub.normalise import is_weight
-from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY
 from mlconverter.hub.weights import Reshape, Transpose
 
 

@@ -272,7 +272,7 @@ def _view_step(call: Call, const: Const, others: list[Const]) -> Step | None:
             return Reshape(const.value.reshape((int(np.prod(shape[:axis])), -1)).shape)
         case "Cast":
             wanted = numpy_name(ir.DataType(call.attributes["to"]))
-            return Cast(wanted) if wanted in ("float32", "float64") else None
+            return Cast(wanted, const.value.dtype.name) if wanted in ("float32", "float64") else None
         case _:
             return None
 
