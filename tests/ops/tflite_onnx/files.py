@@ -104,6 +104,14 @@ class File:
             schema.SignatureDefT(inputs=maps[0], outputs=maps[1], signatureKey=key, subgraphIndex=subgraph)
         )
 
+    def free_batch(self) -> bool:
+        """Free the first dimension of the inputs that have 1 there; whether there are any."""
+        inputs = [self._graph.tensors[i] for i in self._graph.inputs]
+        batched = [t for t in inputs if len(t.shape) and t.shape[0] == 1]
+        for tensor in batched:
+            tensor.shapeSignature = np.asarray([-1, *tensor.shape[1:]], np.int32)
+        return bool(batched)
+
     def finish(self, *outputs: int, shapes: bool = True) -> bytes:
         self._graph.outputs = list(outputs)
         if shapes and self._computed:

@@ -1,11 +1,14 @@
 """Every case gives in ONNX Runtime what it gives in LiteRT."""
 
+import contextlib
+
 import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
+from mlconverter.errors import ConversionError
 from mlconverter.formats.tflite.runner import LiteRTRunner
 from mlconverter.formats.tflite.to_onnx.convert import convert
 from mlconverter.hub.model import HubModel
@@ -50,6 +53,31 @@ def assert_close(got: dict[str, np.ndarray], want: dict[str, np.ndarray]) -> Non
             np.testing.assert_allclose(got[name], expected, rtol=0, atol=limit)
         else:
             np.testing.assert_array_equal(got[name], expected)
+
+
+def has_batch(case: Case) -> bool:
+    file = File()
+    case.build(file, 1)
+    return file.free_batch()
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in CASES if 1 in c.batches and has_batch(c)])
+def test_free_batch(case: Case):
+    """A file whose batch is free is right at another batch too, wherever LiteRT itself takes one."""
+    file = File()
+    outputs = case.build(file, 1)
+    file.free_batch()
+    data = file.finish(*(outputs if isinstance(outputs, list) else [outputs]))
+    hub = convert(data)
+    feeds = feeds_for(hub, case, 3)
+    want = None
+    for kernels in ("default", "reference"):
+        with contextlib.suppress(ConversionError), LiteRTRunner(data, kernels=kernels) as runner:
+            want = runner.run(feeds)
+            break
+    if want is None:
+        pytest.skip("LiteRT takes no other batch")
+    assert_close(onnx_outputs(hub, feeds), want)
 
 
 @pytest.mark.parametrize(("case", "batch"), RUNS)
