@@ -183,7 +183,7 @@ def test_weights_have_links():
     data, _ = image_file(half=True)
     hub = convert(data)
     steps = {link.target: link.steps for link in hub.links}
-    assert steps == {"w": (Cast("float32"), Transpose((0, 3, 1, 2))), "w_bias": (Cast("float32"),)}
+    assert steps == {"w": (Cast("float32", "float16"), Transpose((0, 3, 1, 2))), "w_bias": (Cast("float32", "float16"),)}
     for name in steps:
         assert hub.model.graph.initializers[name].metadata_props[WEIGHT_KEY] == name
     model = load(data)
