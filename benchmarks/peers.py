@@ -1,0 +1,43 @@
+"""Other converters, each in an environment of its own in the user's cache folder.
+
+Such an environment sees the packages of this one and adds the peer alone, so that both run on the same versions of
+everything else, and installing a peer changes nothing here.
+"""
+
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import platformdirs
+
+
+def python_with(package: str) -> str:
+    """The interpreter of an environment that has a peer, made where it is not there yet.
+
+    Raises:
+        RuntimeError: the peer cannot be installed.
+    """
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    folder = Path(platformdirs.user_cache_dir("mlconverter-benchmarks", appauthor=False)) / f"{package}-py{version}"
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    if not python.exists():
+        venv.create(folder, with_pip=False)
+    site = Path(_output(python, "import sysconfig; print(sysconfig.get_path('purelib'))"))
+    (site / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
+    if not list(site.glob(f"{package}-*.dist-info")):
+        command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", package]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise RuntimeError((result.stderr.strip() or "pip failed").splitlines()[-1])
+    return str(python)
+
+
+def version_of(python: str, package: str) -> str:
+    """The version that an environment has."""
+    return _output(Path(python), f"import importlib.metadata as m; print(m.version({package!r}))")
+
+
+def _output(python: Path, code: str) -> str:
+    return subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True).stdout.strip()
