@@ -110,8 +110,9 @@ def _slice(x: Array, starts: Array, ends: Array, axes: Array | None = None, step
     for i, (start, end) in enumerate(zip(_ints(starts) or (), _ints(ends) or (), strict=True)):
         axis = i if axes is None else int(axes[i])
         step = 1 if steps is None else int(steps[i])
-        # Going backwards, an end before the first element must stay "before", which Python writes as None.
-        index[axis] = slice(start, None if step < 0 and end < -x.shape[axis] else end, step)
+        # Going backwards, a start before the first element is the first, and an end there stays "before": None in Python.
+        backwards, size = step < 0, x.shape[axis]
+        index[axis] = slice(max(start, -size) if backwards else start, None if backwards and end < -size else end, step)
     return x[tuple(index)]
 
 
@@ -122,7 +123,7 @@ def _split(x: Array, split: Array | None = None, *, axis: int, num_outputs: int 
             raise ValueError("Split without sizes needs num_outputs")
         size = -(-x.shape[axis] // num_outputs)
         return np.split(x, list(range(size, x.shape[axis], size)), axis=axis)
-    return np.split(x, np.cumsum(_ints(split))[:-1], axis=axis)
+    return np.split(x, np.cumsum(_ints(split) or ())[:-1], axis=axis)
 
 
 @_evaluates("Cast", symbolic=True)
@@ -155,7 +156,7 @@ def _range(start: Array, limit: Array, delta: Array) -> Array:
     count = max(0, math.ceil((limit.item() - start.item()) / delta.item()))
     if count > LARGEST:
         raise TypeError("too large to fold")
-    return (start + np.arange(count) * delta).astype(start.dtype)
+    return np.asarray(start + np.arange(count) * delta, start.dtype)
 
 
 @_evaluates("Expand")
@@ -193,8 +194,8 @@ def _div(a: Array, b: Array) -> Array:
     if a.dtype == object or b.dtype == object:
         return a // b  # sizes are never negative, where floor and truncation agree
     if a.dtype.kind in "iu":
-        return (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(a.dtype)
-    return a / b
+        return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)), a.dtype)
+    return np.asarray(a / b)
 
 
 @_evaluates("Mod", symbolic=True)
@@ -204,6 +205,8 @@ def _mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
 
 @_evaluates("Pow")
 def _pow(a: Array, b: Array) -> Array:
+    if a.dtype.kind in "iu" and b.dtype.kind in "iu" and (b < 0).any():
+        raise TypeError("what an integer to a negative power is depends on the run time")
     return np.power(a, b).astype(a.dtype)
 
 
@@ -256,7 +259,7 @@ for _op, _function in {
 }.items():
     _unary(_op, _function)
 
-for _op, _function in {
+for _op, _comparison in {
     "Less": np.less,
     "LessOrEqual": np.less_equal,
     "Greater": np.greater,
@@ -265,7 +268,7 @@ for _op, _function in {
     "Or": np.logical_or,
     "Xor": np.logical_xor,
 }.items():
-    _EVALUATORS[_op] = (_function, False)
+    _EVALUATORS[_op] = (_comparison, False)
 
 
 def _extreme(pick: Evaluator) -> Evaluator:

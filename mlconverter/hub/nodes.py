@@ -1,9 +1,9 @@
-"""A node as translators see it: its schema version, its attributes decoded and defaults filled in, attributes that became inputs moved."""
+"""A node as translators see it: with its schema version, its defaults filled in, and attributes that became inputs moved."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
-@lru_cache(maxsize=None)
+@cache
 def schema(op: str, domain: str, opset: int) -> OpSchema | None:
     """The specification of an operator at an opset, ``None`` where the installed ``onnx`` knows none."""
     from onnx.defs import SchemaError, get_schema, onnx_opset_version
@@ -46,7 +46,7 @@ def version_of(node: ir.Node, opsets: dict[str, int]) -> int | None:
     return None if found is None else int(found.since_version)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _defaults(op: str, domain: str, opset: int) -> dict[str, Any]:
     from onnx.helper import get_attribute_value
 
@@ -109,7 +109,7 @@ _BECAME_INPUTS: dict[str, tuple[int, tuple[str, ...], type]] = {
     "Squeeze": (13, ("axes",), np.int64),
     "Unsqueeze": (13, ("axes",), np.int64),
     "ReduceSum": (13, ("axes",), np.int64),
-    **{f"Reduce{kind}": (18, ("axes",), np.int64) for kind in ("Max", "Min", "Mean", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")},
+    **{f"Reduce{kind}": (18, ("axes",), np.int64) for kind in "Max Min Mean Prod L1 L2 LogSum LogSumExp SumSquare".split()},
     "Slice": (10, ("starts", "ends", "axes"), np.int64),
     "Clip": (11, ("min", "max"), np.float32),
     "Pad": (11, ("pads", "value"), np.int64),

@@ -24,7 +24,10 @@ _TAKE_WEIGHTS = frozenset(
 )
 """Operators for which even a one-element operand is a weight (the bias of a convolution with one output channel)."""
 
-_NOT_WEIGHTS = {"Resize": 1, "Upsample": 1, "QuantizeLinear": 1, "DequantizeLinear": 1, "OneHot": 1, "Range": 0, "Clip": 1, "Pad": 1}
+_NOT_WEIGHTS = {
+    **dict.fromkeys("Resize Upsample QuantizeLinear DequantizeLinear OneHot Clip Pad".split(), 1),
+    "Range": 0,
+}
 """Operators whose inputs from this position on are settings, not weights."""
 
 MOST_ROUNDS = 16
@@ -54,6 +57,7 @@ def normalise(model: ir.Model) -> ir.Model:
             break
         infer_shapes(copy)
     passes.IdentityEliminationPass()(copy)
+    _drop_zero_biases(copy)
     passes.RemoveUnusedNodesPass()(copy)
     return copy
 
@@ -96,6 +100,10 @@ def infer_shapes(model: ir.Model) -> None:
         logger.disabled = disabled
 
 
+def _is_plain(value: ir.Value) -> bool:
+    return value.const_value is not None and not is_weight(value) and value.const_value.size <= LARGEST
+
+
 def fold_constants(model: ir.Model) -> bool:
     """Replace nodes whose inputs are all constants without weights by their value; whether anything was."""
     folded = False
@@ -103,7 +111,7 @@ def fold_constants(model: ir.Model) -> bool:
         for node in list(graph):
             if node.domain not in DEFAULT_DOMAINS or not evaluates(node.op_type) or not node.outputs:
                 continue
-            if any(i is not None and (i.const_value is None or is_weight(i) or i.const_value.size > LARGEST) for i in node.inputs):
+            if not all(i is None or _is_plain(i) for i in node.inputs):
                 continue
             version = version_of(node, model.opset_imports)
             if version is None or any(o.is_graph_output() for o in node.outputs):
@@ -140,7 +148,7 @@ def fold_shapes(model: ir.Model) -> bool:
     folded = False
     free = _Free()
     for graph in model.graphs():
-        known: dict[ir.Value, np.ndarray] = {}  # type: ignore[type-arg]
+        known: dict[ir.Value, np.ndarray] = {}
         for node in list(graph):
             sizes = _sizes_of(node, known, free, model.opset_imports)
             if sizes is None:
@@ -154,7 +162,7 @@ def fold_shapes(model: ir.Model) -> bool:
     return folded
 
 
-def _sizes_of(node: ir.Node, known: dict[ir.Value, np.ndarray], free: _Free, opsets: dict[str, int]) -> np.ndarray | None:  # type: ignore[type-arg]
+def _sizes_of(node: ir.Node, known: dict[ir.Value, np.ndarray], free: _Free, opsets: dict[str, int]) -> np.ndarray | None:
     """The one output of a node as an array of sizes, some of them free; ``None`` where it is no such thing."""
     if node.domain not in DEFAULT_DOMAINS or len(node.outputs) != 1 or not node.inputs or node.inputs[0] is None:
         return None
@@ -197,14 +205,14 @@ def _rank_reshapes(model: ir.Model) -> bool:
     return ranked
 
 
-def _array(value: ir.Value | np.ndarray | None) -> np.ndarray | None:  # type: ignore[type-arg]
+def _array(value: ir.Value | np.ndarray | None) -> np.ndarray | None:
     if value is None or isinstance(value, np.ndarray):
         return value
     assert value.const_value is not None
     return value.const_value.numpy()
 
 
-def _replace(graph: ir.Graph, node: ir.Node, results: Iterable[np.ndarray]) -> None:  # type: ignore[type-arg]
+def _replace(graph: ir.Graph, node: ir.Node, results: Iterable[np.ndarray]) -> None:
     for output, result in zip(node.outputs, results, strict=False):
         tensor = ir.tensor(np.ascontiguousarray(result).reshape(result.shape), name=output.name)
         constant = ir.Value(name=output.name, shape=ir.Shape(result.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
@@ -220,6 +228,15 @@ def _lift(model: ir.Model) -> None:
     passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
 
 
+def _drop_zero_biases(model: ir.Model) -> None:
+    """Take out biases that the graph itself computes as zeros: torch's exporter gives one to a convolution without a bias."""
+    for graph in model.graphs():
+        for node in graph:
+            bias = node.inputs[2] if node.op_type in ("Conv", "ConvTranspose") and len(node.inputs) == 3 else None
+            if bias is not None and bias.const_value is not None and not is_weight(bias) and not bias.const_value.numpy().any():
+                node.resize_inputs(2)
+
+
 def _drop_casts_to_the_same(model: ir.Model) -> None:
     """Casts that change nothing become Identity, so that a weight behind one is seen as a weight."""
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
@@ -232,10 +249,8 @@ def _drop_casts_to_the_same(model: ir.Model) -> None:
             wanted = None if node.inputs[1] is None else node.inputs[1].dtype
         if source is None or wanted is None:
             continue
-        if node.op_type == "CastLike":
+        if node.op_type == "CastLike":  # how it saturates and rounds are attributes of Cast as well
             node.resize_inputs(1)
-            for name in list(node.attributes):
-                node.attributes.pop(name)
             node.op_type = "Cast"
             node.attributes["to"] = ir.AttrInt64("to", wanted.value)
         if source.dtype is wanted:
@@ -263,7 +278,8 @@ def _split_sequences(model: ir.Model) -> None:
                 const_value=ir.tensor(np.array(sizes, np.int64)),
             )
             graph.register_initializer(split)
-            parts = ir.Node("", "Split", [node.inputs[0], split], [ir.AttrInt64("axis", axis)], num_outputs=len(sizes), name=node.name)
+            along = [ir.AttrInt64("axis", axis)]
+            parts = ir.Node("", "Split", [node.inputs[0], split], along, num_outputs=len(sizes), name=node.name)
             graph.insert_before(node, parts)
             for i, part in enumerate(parts.outputs):
                 part.name = f"{node.outputs[0].name}_{i}"

@@ -2,25 +2,32 @@
 
 from mlconverter.formats.torch.from_onnx import (
     activation,
+    casting,
     convolution,
+    creation,
     elementwise,
     indexing,
+    joining,
     linear,
     normalisation,
     pooling,
     reduction,
     resize,
     shaping,
+    vision,
 )
 from mlconverter.formats.torch.from_onnx.convert import convert
 from mlconverter.formats.torch.from_onnx.ops import translates
 
 __all__ = [
     "activation",
+    "casting",
     "convert",
     "convolution",
+    "creation",
     "elementwise",
     "indexing",
+    "joining",
     "linear",
     "normalisation",
     "pooling",
@@ -28,4 +35,5 @@ __all__ = [
     "resize",
     "shaping",
     "translates",
+    "vision",
 ]

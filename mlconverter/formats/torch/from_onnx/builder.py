@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -12,8 +12,9 @@ import torch
 from torch import fx, nn
 
 from mlconverter.formats.torch.from_onnx import runtime
-from mlconverter.formats.torch.from_onnx.values import DTYPES, Const, Ints, Sizes, Tensor, Tracer, Value
-from mlconverter.hub.weights import Step, WeightLink
+from mlconverter.formats.torch.from_onnx.values import DTYPES, Array, Const, Ints, Sizes, Tensor, Tracer, Value, dtype_of, know
+from mlconverter.hub.io import numpy_name
+from mlconverter.hub.weights import Step, Transpose, WeightLink
 
 
 class Builder:
@@ -33,7 +34,10 @@ class Builder:
         self.node: ir.Node | None = None
         self.links: list[WeightLink] = []
         self._tensors: dict[tuple[str, tuple[Step, ...]], torch.Tensor] = {}
+        self._paths: dict[torch.Tensor, str] = {}
+        self._seen: dict[str, Const] = {}
         self._reads: dict[str, Tensor] = {}
+        self._device: Any = None
         self._roles: Callable[[str], str] = lambda weight: "parameter"
 
     def decide_roles(self, role: Callable[[str], str]) -> None:
@@ -44,7 +48,7 @@ class Builder:
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Tensor:
         """Record a call of a run-time helper as one call, instead of what it does."""
-        return self.tracer.create_proxy("call_function", function, args, kwargs)  # type: ignore[no-any-return]
+        return cast(Tensor, self.tracer.create_proxy("call_function", function, args, kwargs))
 
     def tensor(self, value: Value | float | int | bool) -> Any:
         """A value as something that recorded code can use: a tensor, or a number as it is."""
@@ -52,14 +56,30 @@ class Builder:
             return self.constant(value)
         if isinstance(value, Sizes):
             items = [v if isinstance(v, fx.Proxy) else int(v) for v in value.array.reshape(-1)]
-            sizes = self.call(runtime.sizes_tensor, items, list(value.array.shape), DTYPES[value.dtype])
-            return self.known(sizes, value.array.shape, DTYPES[value.dtype])
+            sizes = self.call(runtime.sizes_tensor, items, list(value.array.shape), DTYPES[value.dtype], self.device)
+            return know(sizes, value.array.shape, DTYPES[value.dtype])
         return value
 
-    def known(self, tensor: Tensor, shape: tuple[int | None, ...] | None, dtype: torch.dtype | None) -> Tensor:
-        """Say what is known of a recorded tensor."""
-        tensor._known_shape, tensor._known_dtype = shape, dtype
-        return tensor
+    @property
+    def device(self) -> Any:
+        """Where the first input lies, which is where tensors belong that are made anew."""
+        if self._device is None:
+            first = next((n for n in self.graph.nodes if n.op == "placeholder"), None)
+            self._device = None if first is None else self.tracer.proxy(first).device
+        return self._device
+
+    def output_dtype(self, position: int = 0) -> torch.dtype | None:
+        """Element type that the graph gives an output of the current node, ``None`` where it gives none."""
+        assert self.node is not None
+        return DTYPES.get(numpy_name(self.node.outputs[position].dtype))
+
+    def is_read(self, position: int) -> bool:
+        """Whether the current node has an output at a position, and anything uses it."""
+        assert self.node is not None
+        if position >= len(self.node.outputs):
+            return False
+        output = self.node.outputs[position]
+        return bool(output.uses()) or output.is_graph_output()
 
     def sole_reader(self, output: int = 0) -> ir.Node | None:
         """The only node that reads an output of the current node, if there is just one and it is no graph output."""
@@ -72,16 +92,28 @@ class Builder:
 
     def constant(self, const: Const) -> Tensor:
         """Read a constant as a tensor: a parameter or buffer of the root module."""
+        first = self._seen.get(const.weight or "")
+        if first is not None and self.tied_elsewhere(const):
+            read, perm = self.constant(first), _permutation(first.steps, const.steps)
+            if perm is not None:
+                return know(read.permute(perm), const.value.shape, dtype_of(read))
         tensor = self._weight(const)
-        path = self._path_of(tensor)
+        path = self._paths.get(tensor)
         if path is None:
             path = self._free_path(_dotted(const.name))
             self._attach(self.root, path, tensor)
-            self._link(const, path)
+            self._link(const, path, tensor)
         if path not in self._reads:
-            read = self.tracer.create_proxy("get_attr", path, (), {})
-            self._reads[path] = self.known(read, const.value.shape, tensor.dtype)
+            self._reads[path] = know(self.tracer.create_proxy("get_attr", path, (), {}), const.value.shape, tensor.dtype)
         return self._reads[path]
+
+    def tied_elsewhere(self, const: Const) -> bool:
+        """Whether a weight is a parameter already, in another form than this: transposed, say.
+
+        A layer of its own would untie the two; a translator computes with ``tensor(const)`` instead.
+        """
+        first = self._seen.get(const.weight or "")
+        return first is not None and first.steps != const.steps and _permutation(first.steps, const.steps) is not None
 
     def layer(self, layer: nn.Module, *args: Any, **weights: Const | None) -> Tensor:
         """Record a call of a layer whose parameters are ``weights``.
@@ -100,13 +132,13 @@ class Builder:
         for attribute, const in present.items():
             tensor = self._weight(const, buffer=attribute in layer._buffers)
             _put(layer, attribute, tensor)
-            self._link(const, f"{path}.{attribute}")
-        return self.tracer.create_proxy("call_module", path, args, {})  # type: ignore[no-any-return]
+            self._link(const, f"{path}.{attribute}", tensor)
+        return cast(Tensor, self.tracer.create_proxy("call_module", path, args, {}))
 
     def _weight(self, const: Const, *, buffer: bool = False) -> torch.Tensor:
         """The one torch tensor of a weight seen through its steps: ties stay tied, independent weights independent."""
         key = (const.weight or f"constant:{const.name}", const.steps)
-        known = self._tensors.get(key)
+        known = self._tensors.get(key) if const.weight or const.name else None  # what has no name is nothing else's
         if known is None:
             data = _to_torch(const.value)
             role = "buffer" if buffer or const.weight is None else const.role or self._roles(const.weight)
@@ -114,19 +146,12 @@ class Builder:
             known = self._tensors[key] = nn.Parameter(data) if trainable else data
         return known
 
-    def _link(self, const: Const, path: str) -> None:
+    def _link(self, const: Const, path: str, tensor: torch.Tensor) -> None:
+        self._paths.setdefault(tensor, path)
         if const.weight is None:
             return
+        self._seen.setdefault(const.weight, const)
         self.links.append(WeightLink(const.weight, path, const.steps))
-
-    def _path_of(self, tensor: torch.Tensor) -> str | None:
-        for link in self.links:
-            if _lookup(self.root, link.target) is tensor:
-                return link.target
-        for path in self._reads:
-            if _lookup(self.root, path) is tensor:
-                return path
-        return None
 
     def _layer_path(self, weights: dict[str, Const]) -> str:
         for attribute, const in weights.items():
@@ -150,7 +175,7 @@ class Builder:
         for folder in folders:
             if folder not in root._modules:
                 root.add_module(folder, nn.Module())
-            root = root._modules[folder]  # type: ignore[assignment]
+            root = cast(nn.Module, root._modules[folder])
         if isinstance(thing, nn.Module):
             root.add_module(name, thing)
         elif isinstance(thing, nn.Parameter):
@@ -168,6 +193,16 @@ def _put(layer: nn.Module, attribute: str, tensor: torch.Tensor) -> None:
         setattr(layer, attribute, tensor)
 
 
+def _permutation(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[int, ...] | None:
+    """How the axes of a weight seen through ``first`` are permuted to see it through ``second``, if that is all it takes."""
+    if not all(len(steps) <= 1 and all(isinstance(s, Transpose) for s in steps) for steps in (first, second)):
+        return None
+    perms = [step.perm for steps in (first, second) for step in steps if isinstance(step, Transpose)]
+    axes = tuple(range(len(perms[0]))) if perms else ()
+    there, wanted = (perms[0] if first else axes), (perms[-1] if second else axes)
+    return tuple(there.index(axis) for axis in wanted)
+
+
 def _lookup(root: nn.Module, path: str) -> Any:
     thing: Any = root
     for name in path.split("."):
@@ -181,14 +216,16 @@ def _dotted(name: str) -> str:
     """A name of the ONNX graph as a path of attributes."""
     parts = [re.sub(r"\W+", "_", part).strip("_") for part in re.sub(r":\d+$", "", name).split(".")]
     # ``training`` and friends are attributes of every module; a leading underscore would hide the weight.
-    return ".".join(f"{part}_" if hasattr(nn.Module, part) or part == "training" else part for part in parts if part) or "constant"
+    safe = [f"{part}_" if hasattr(nn.Module, part) or part == "training" else part for part in parts if part]
+    return ".".join(safe) or "constant"
 
 
-def _to_torch(array: np.ndarray) -> torch.Tensor:  # type: ignore[type-arg]
+def _to_torch(array: Array) -> torch.Tensor:
     """A tensor of its own memory; the one copy that a weight goes through."""
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(np.array(array, order="C").view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(np.array(array, order="C"))
+    own = np.array(array, order="C")
+    if own.dtype.kind == "V" and own.dtype.name in DTYPES:  # a type that numpy knows by name only
+        return torch.from_numpy(own.view(np.int16 if own.dtype.itemsize == 2 else np.int8)).view(DTYPES[own.dtype.name])
+    return torch.from_numpy(own)
 
 
 def ints_of(value: Value) -> Ints | None:

@@ -42,6 +42,7 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
     module.eval()
     module.remember(ModuleOrigin(origins, masks, storage, source_hash, options, hub.signature, fingerprint(module)))
     reached = {link.source for link in links}
-    buffers = [f"'{name}' is a buffer: {role.reason}." for name, role in decided.items() if role.kind == "buffer" and name in reached]
+    kept = {name: role.reason for name, role in decided.items() if role.kind == "buffer" and name in reached}
+    buffers = [f"'{name}' is a buffer: {reason}." for name, reason in kept.items()]
     unused = [f"'{name}' is left out: nothing that reaches an output uses it." for name in decided if name not in reached]
     return module, (*buffers, *unused)

@@ -11,8 +11,7 @@ from torch import nn
 from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
-from mlconverter.formats.torch.from_onnx.values import Const, Tensor, UnknownAtConversion
-from mlconverter.hub.nodes import Call
+from mlconverter.formats.torch.from_onnx.values import Const, Tensor, UnknownAtConversion, fixed
 
 CONVOLUTIONS: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 TRANSPOSED: dict[int, Any] = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
@@ -31,18 +30,19 @@ def torch_pads(begins: list[int], ends: list[int]) -> list[int]:
     return [p for pair in reversed(list(zip(begins, ends, strict=True))) for p in pair]
 
 
-def _spatial_rank(weight: Any) -> int:
+def _spatial_rank(weight: Const | Tensor) -> int:
     rank = (weight.value.ndim if isinstance(weight, Const) else weight.ndim) - 2
     if rank not in CONVOLUTIONS:
         raise UnknownAtConversion(f"a convolution over {rank} spatial axes has no counterpart in torch")
     return rank
 
 
-def _shape(weight: Any) -> tuple[int, ...]:
-    shape = weight.value.shape if isinstance(weight, Const) else tuple(weight.fixed(a) for a in range(weight.ndim))
-    if None in shape:
+def _shape(weight: Const | Tensor) -> tuple[int, ...]:
+    shape = weight.value.shape if isinstance(weight, Const) else [fixed(weight, a) for a in range(weight.ndim)]
+    sizes = tuple(s for s in shape if s is not None)
+    if len(sizes) != len(shape):
         raise UnknownAtConversion("the size of a filter that is computed at run time is not known")
-    return tuple(shape)
+    return sizes
 
 
 @translates("Conv", 1, 11, 22)
@@ -58,7 +58,7 @@ def conv(
     strides: list[int] | None = None,
     dilations: list[int] | None = None,
     pads: list[int] | None = None,
-) -> Tensor:
+) -> Any:
     """Conv → nn.Conv1d, nn.Conv2d or nn.Conv3d; F.conv where the filter is computed."""
     rank, shape = _spatial_rank(weight), _shape(weight)
     stride, dilation = tuple(strides or [1] * rank), tuple(dilations or [1] * rank)
@@ -66,7 +66,7 @@ def conv(
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         x = g.call(runtime.pad_same, x, shape[2:], stride, dilation, auto_pad == "SAME_UPPER", 0.0)
         begins, ends = spatial_pads(None, rank)
-    elif begins != ends:
+    elif begins != ends or min(begins, default=0) < 0:
         x = F.pad(x, torch_pads(begins, ends))  # torch pads both ends of an axis alike
         begins = [0] * rank
     if isinstance(weight, Const) and not isinstance(bias, Tensor):
@@ -75,14 +75,11 @@ def conv(
                 shape[1] * group, shape[0], shape[2:], stride, tuple(begins), dilation, group, bias=bias is not None
             )
         return g.layer(layer, x, weight=weight, bias=bias)
-    return CONVOLVE[rank](x, g.tensor(weight), bias if bias is None else g.tensor(bias), stride, tuple(begins), dilation, group)
+    convolve = CONVOLVE[rank]
+    return convolve(x, g.tensor(weight), bias if bias is None else g.tensor(bias), stride, tuple(begins), dilation, group)
 
 
-def _check_transposed(call: Call) -> str | None:
-    return "output_shape is computed from the input's size" if call.attributes.get("output_shape") else None
-
-
-@translates("ConvTranspose", 1, 11, 22, check=_check_transposed)
+@translates("ConvTranspose", 1, 11, 22)
 def conv_transpose(
     g: Builder,
     x: Tensor,
@@ -98,19 +95,31 @@ def conv_transpose(
     output_padding: list[int] | None = None,
     output_shape: list[int] | None = None,
 ) -> Tensor:
-    """ConvTranspose → nn.ConvTranspose1d, nn.ConvTranspose2d or nn.ConvTranspose3d; the functional form where the filter is computed."""
+    """ConvTranspose → nn.ConvTranspose1d, 2d or 3d; F.conv_transpose where the filter is computed."""
     rank, shape = _spatial_rank(weight), _shape(weight)
     stride, dilation = tuple(strides or [1] * rank), tuple(dilations or [1] * rank)
     extra = list(output_padding or [0] * rank)
     begins, ends = spatial_pads(None if auto_pad == "VALID" else pads, rank)
-    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        # The output has stride × input elements; what the kernel reaches beyond that is cut off.
-        total = [max(0, (k - 1) * d + 1 + e - s) for k, d, e, s in zip(shape[2:], dilation, extra, stride, strict=True)]
-        small, large = [t // 2 for t in total], [t - t // 2 for t in total]
+    if output_shape or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        # What the kernel reaches beyond the wanted size, stride × input elements by default, is cut off.
+        beyond = [(k - 1) * d + 1 + e - s for k, d, e, s in zip(shape[2:], dilation, extra, stride, strict=True)]
+        sizes = [fixed(x, axis + 2) for axis in range(rank)]
+        if output_shape and None in sizes:
+            raise UnknownAtConversion("output_shape of an input with free sizes")
+        if output_shape:
+            wanted = output_shape[-rank:]
+            beyond = [b + s * (n or 0) - w for b, s, n, w in zip(beyond, stride, sizes, wanted, strict=True)]
+        if min(beyond) < 0:
+            raise UnknownAtConversion("an output that is larger than what the kernel reaches")
+        small, large = [t // 2 for t in beyond], [t - t // 2 for t in beyond]
         begins, ends = (small, large) if auto_pad == "SAME_UPPER" else (large, small)
-    # Torch cuts the same number off both ends and may only add less than a stride; the rest is cut off afterwards.
-    fits = begins == ends and all(e < max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True))
-    padding, output_pad = (tuple(begins), tuple(extra)) if fits else ((0,) * rank, (0,) * rank)
+    if not all(e < max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
+        raise UnknownAtConversion("output_padding of a stride or more has no counterpart in torch")
+    if min([*begins, *ends], default=0) < 0:
+        raise UnknownAtConversion("negative pads of a transposed convolution")
+    # Torch cuts the same number off both ends; the rest is cut off afterwards.
+    fits = begins == ends
+    padding, output_pad = tuple(begins) if fits else (0,) * rank, tuple(extra)
     if isinstance(weight, Const) and not isinstance(bias, Tensor):
         with torch.device("meta"):
             layer = TRANSPOSED[rank](
@@ -122,6 +131,4 @@ def conv_transpose(
         y = CONVOLVE_TRANSPOSED[rank](x, g.tensor(weight), bias, stride, padding, output_pad, group, dilation)
     if fits:
         return y
-    if any(extra):
-        raise UnknownAtConversion("output_padding beyond the stride, or with uneven pads, has no counterpart in torch")
     return F.pad(y, torch_pads([-b for b in begins], [-e for e in ends]))

@@ -6,19 +6,25 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-import onnx_ir as ir
 import torch
 
+from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
-from mlconverter.formats.torch.from_onnx.values import DTYPES, Const, Tensor, UnknownAtConversion
-from mlconverter.hub.io import numpy_name
+from mlconverter.formats.torch.from_onnx.values import DTYPES, Const, Tensor, rank_of
 from mlconverter.hub.nodes import Call
 
 
 def _check_broadcast(call: Call) -> str | None:
     axis = call.attributes.get("axis")
-    return "broadcast along an axis of opset 6 and older" if call.version < 7 and call.attributes.get("broadcast") and axis is not None else None
+    if call.version < 7 and call.attributes.get("broadcast") and axis is not None:
+        return "broadcast along an axis of opset 6 and older"
+    return None
+
+
+def tensors(g: Builder, a: Any, b: Any) -> tuple[Any, Any]:
+    """Both operands as tensors, for functions that take no numbers."""
+    return g.tensor(a), g.tensor(b)
 
 
 def operands(g: Builder, a: Any, b: Any) -> tuple[Any, Any]:
@@ -29,16 +35,22 @@ def operands(g: Builder, a: Any, b: Any) -> tuple[Any, Any]:
 def _operand(g: Builder, value: Any, other: Any) -> Any:
     if not isinstance(value, Const):
         return value
-    if value.is_number and isinstance(other, Tensor) and other._known_shape is not None and value.value.ndim <= other.ndim:
+    if value.is_number and isinstance(other, Tensor) and value.value.ndim <= (rank_of(other) or 0):
         return value.number()
     return g.tensor(value)
 
 
-def _binary(op: str, versions: tuple[int, ...], code: str, function: Callable[[Any, Any], Any]) -> None:
+def _binary(op: str, versions: tuple[int, ...], code: str, function: Callable[[Any, Any], Any], pair: Any = operands) -> None:
     def translator(
-        g: Builder, a: Tensor | Const, b: Tensor | Const, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: Any = None
+        g: Builder,
+        a: Tensor | Const,
+        b: Tensor | Const,
+        *,
+        axis: int | None = None,
+        broadcast: int = 0,
+        consumed_inputs: Any = None,
     ) -> Any:
-        return function(*operands(g, a, b))
+        return function(*pair(g, a, b))
 
     translator.__name__ = op.lower()
     translator.__doc__ = f"{op} → {code}."
@@ -48,9 +60,9 @@ def _binary(op: str, versions: tuple[int, ...], code: str, function: Callable[[A
 _binary("Add", (1, 6, 7, 13, 14), "a + b", lambda a, b: a + b)
 _binary("Sub", (1, 6, 7, 13, 14), "a - b", lambda a, b: a - b)
 _binary("Mul", (1, 6, 7, 13, 14), "a * b", lambda a, b: a * b)
-_binary("And", (1, 7), "torch.logical_and", torch.logical_and)
-_binary("Or", (1, 7), "torch.logical_or", torch.logical_or)
-_binary("Xor", (1, 7), "torch.logical_xor", torch.logical_xor)
+_binary("And", (1, 7), "torch.logical_and", torch.logical_and, tensors)
+_binary("Or", (1, 7), "torch.logical_or", torch.logical_or, tensors)
+_binary("Xor", (1, 7), "torch.logical_xor", torch.logical_xor, tensors)
 _binary("Equal", (1, 7, 11, 13, 19), "a == b", lambda a, b: a == b)
 _binary("Less", (1, 7, 9, 13), "a < b", lambda a, b: a < b)
 _binary("LessOrEqual", (12, 16), "a <= b", lambda a, b: a <= b)
@@ -63,29 +75,39 @@ def div(
     g: Builder, a: Tensor | Const, b: Tensor | Const, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: Any = None
 ) -> Any:
     """Div → a / b; integers round towards zero."""
-    assert g.node is not None
     x, y = operands(g, a, b)
-    if DTYPES[numpy_name(g.node.outputs[0].dtype or _dtype_of(g))].is_floating_point:
+    if _dtype(g, a).is_floating_point:
         return x / y
     return torch.div(x, y, rounding_mode="trunc")
 
 
-def _dtype_of(g: Builder) -> ir.DataType | None:
-    assert g.node is not None
-    return next((i.dtype for i in g.node.inputs if i is not None and i.dtype is not None), None)
+def _dtype(g: Builder, value: Any) -> torch.dtype:
+    """Element type of an operand."""
+    return DTYPES[value.value.dtype.name] if isinstance(value, Const) else value.dtype
 
 
 @translates("Pow", 1, 7, 12, 13, 15, check=_check_broadcast)
 def pow_(g: Builder, a: Tensor | Const, b: Tensor | Const, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Pow → torch.pow in the dtype of the base."""
     x, y = operands(g, a, b)
+    dtype = _dtype(g, a)
     result = torch.pow(x, y)
-    dtype = DTYPES[numpy_name(_dtype_of(g))]
-    same = isinstance(y, (int, float)) or (isinstance(y, Tensor) and y._known_dtype == dtype)
-    return result if same and dtype.is_floating_point else result.to(dtype)
+    same = dtype.is_floating_point and (isinstance(y, (int, float)) or _dtype(g, b) == dtype)
+    return result if same else result.to(dtype)
 
 
-@translates("Mod", 10, 13)
+_binary("BitwiseAnd", (18,), "a & b", lambda a, b: a & b)
+_binary("BitwiseOr", (18,), "a | b", lambda a, b: a | b)
+_binary("BitwiseXor", (18,), "a ^ b", lambda a, b: a ^ b)
+
+
+@translates("BitShift", 11, 28)
+def bit_shift(g: Builder, x: Tensor, by: Tensor, *, direction: str) -> Any:
+    """BitShift → a shift in 64 bits, cut to the bits of the dtype."""
+    return g.call(runtime.bit_shift, x, by, x.dtype.itemsize * 8, x.dtype.is_signed, direction == "LEFT")
+
+
+@translates("Mod", 10, 13, 28)
 def mod(g: Builder, a: Tensor | Const, b: Tensor | Const, *, fmod: int) -> Any:
     """Mod → torch.remainder, torch.fmod with fmod=1."""
     return (torch.fmod if fmod else torch.remainder)(*operands(g, a, b))
@@ -108,7 +130,8 @@ _variadic("Min", (1, 6, 8, 12, 13), "torch.minimum", torch.minimum)
 @translates("Mean", 1, 6, 8, 13)
 def mean(g: Builder, *xs: Tensor, consumed_inputs: Any = None) -> Any:
     """Mean → (a + b + …) / count."""
-    return reduce(lambda a, b: a + b, xs) / len(xs)
+    total: Any = reduce(lambda a, b: a + b, xs)
+    return total / len(xs)
 
 
 @translates("Where", 9, 16)
@@ -118,19 +141,35 @@ def where(g: Builder, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 @translates("Clip", 1, 6, 11, 12, 13)
-def clip(g: Builder, x: Tensor, low: Const | Tensor | None = None, high: Const | Tensor | None = None, *, consumed_inputs: Any = None) -> Tensor:
+def clip(
+    g: Builder,
+    x: Tensor,
+    low: Const | Tensor | None = None,
+    high: Const | Tensor | None = None,
+    *,
+    consumed_inputs: Any = None,
+) -> Tensor:
     """Clip → F.relu6 for [0, 6], torch.clamp elsewhere."""
-    bounds = [b.number() if isinstance(b, Const) else b for b in (low, high)]
-    if bounds[0] == 0 and isinstance(bounds[1], float) and bounds[1] == 6:
-        return torch.nn.functional.relu6(x)
-    if bounds == [None, None]:
-        return x
+    bounds: list[Any] = [_within(b, x) if isinstance(b, Const) else b for b in (low, high)]
     if any(isinstance(b, Tensor) for b in bounds):
+        # The upper bound wins where the two contradict each other.
         for bound, pick in zip(bounds, (torch.maximum, torch.minimum), strict=True):
             if bound is not None:
                 x = pick(x, bound if isinstance(bound, Tensor) else torch.full_like(x, bound))
         return x
+    if bounds[0] is None and bounds[1] is None:
+        return x
+    if bounds[0] == 0 and isinstance(bounds[1], float) and bounds[1] == 6:
+        return torch.nn.functional.relu6(x)
     return torch.clamp(x, bounds[0], bounds[1])
+
+
+def _within(bound: Const, x: Tensor) -> float | int | None:
+    """A bound as a number; ``None`` for one beyond the range of half precision, as old opsets write "none" for every dtype."""
+    number = bound.number()
+    if x.dtype in (torch.float16, torch.bfloat16) and abs(number) > torch.finfo(x.dtype).max and abs(number) != float("inf"):
+        return None
+    return number
 
 
 def _unary(op: str, versions: tuple[int, ...], code: str, function: Callable[[Any], Any]) -> None:
@@ -164,22 +203,18 @@ _unary("Asinh", (9, 22), "torch.asinh", torch.asinh)
 _unary("Acosh", (9, 22), "torch.acosh", torch.acosh)
 _unary("Atanh", (9, 22), "torch.atanh", torch.atanh)
 _unary("Erf", (9, 13), "torch.erf", torch.erf)
+_unary("BitwiseNot", (18,), "~x", torch.bitwise_not)
 _unary("Not", (1,), "torch.logical_not", torch.logical_not)
+_unary("Det", (11, 22), "torch.linalg.det", torch.linalg.det)
 _unary("IsNaN", (9, 13, 20), "torch.isnan", torch.isnan)
 _unary("Identity", (1, 13, 14, 16, 19, 21, 23, 24, 25), "the value itself", lambda x: x)
 
 
-@translates("Cast", 6, 9, 13, 19, 21, 23, 24, 25)
-def cast(g: Builder, x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
-    """Cast → x.to(dtype); floats become integers by cutting the fraction off."""
-    name = numpy_name(ir.DataType(to))
-    if name not in DTYPES:
-        raise UnknownAtConversion(f"a cast to {name} is not supported")
-    return x.to(DTYPES[name])
-
-
-@translates("CastLike", 15, 19, 21, 23, 24, 25)
-def cast_like(g: Builder, x: Tensor, like: Tensor, *, saturate: int = 1, round_mode: str = "up") -> Tensor:
-    """CastLike → x.to(dtype of the other)."""
-    return x.to(like.dtype)
-
+@translates("IsInf", 10, 20)
+def is_inf(g: Builder, x: Tensor, *, detect_negative: int, detect_positive: int) -> Any:
+    """IsInf → torch.isinf, torch.isposinf or torch.isneginf."""
+    if detect_negative and detect_positive:
+        return torch.isinf(x)
+    if detect_positive:
+        return torch.isposinf(x)
+    return torch.isneginf(x) if detect_negative else torch.zeros_like(x, dtype=torch.bool)

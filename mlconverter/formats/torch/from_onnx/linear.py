@@ -10,7 +10,7 @@ from torch import nn
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.formats.torch.from_onnx.translate import Merged
-from mlconverter.formats.torch.from_onnx.values import Const, Tensor
+from mlconverter.formats.torch.from_onnx.values import Const, Tensor, dtype_of, know
 from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY
 from mlconverter.hub.nodes import op_name
 from mlconverter.hub.normalise import is_weight
@@ -31,6 +31,8 @@ def matmul(g: Builder, a: Tensor | Const, b: Tensor | Const) -> Any:
     if not isinstance(b, Const) or b.weight is None or b.value.ndim != 2:
         return torch.matmul(g.tensor(a), g.tensor(b))
     weight = b.seen(Transpose((1, 0)))
+    if g.tied_elsewhere(weight):
+        return torch.matmul(g.tensor(a), g.tensor(b))
     reader = g.sole_reader()
     bias = None if reader is None or op_name(reader) != "Add" else _bias_of(reader, weight.value.shape[0])
     y = _linear(g, g.tensor(a), weight, bias)
@@ -62,19 +64,21 @@ def gemm(
     """Gemm → nn.Linear where B is a weight and C a bias vector, torch.addmm or products elsewhere."""
     x = g.tensor(a)
     if transA:
-        x = x.t()
+        x = know(x.t(), None, dtype_of(x))
     plain = alpha == 1 and beta == 1
+    weight = None
     if isinstance(b, Const) and b.weight is not None:
         weight = b if transB else b.seen(Transpose((1, 0)))
+    if weight is not None and not g.tied_elsewhere(weight):
         bias = _vector(c, weight.value.shape[0]) if plain else None
         y = _linear(g, x, weight, bias)
         c = None if bias is not None else c
     else:
         y = torch.matmul(x, g.tensor(b).t() if transB else g.tensor(b))
     y = y if alpha == 1 else y * alpha
-    if c is None:
-        return y
-    return y + g.tensor(c) if beta == 1 else y + g.tensor(c) * beta
+    if c is not None:
+        y = y + g.tensor(c) if beta == 1 else y + g.tensor(c) * beta
+    return y if plain or dtype_of(x) is None or x.is_floating_point() else y.to(x.dtype)
 
 
 def _vector(c: Any, size: int) -> Const | None:
@@ -82,3 +86,9 @@ def _vector(c: Any, size: int) -> Const | None:
     if not isinstance(c, Const) or c.weight is None or c.value.size != size or c.value.shape[-1:] != (size,):
         return None
     return c if c.value.ndim == 1 else c.seen(Reshape((size,)))
+
+
+@translates("Einsum", 12, 28)
+def einsum(g: Builder, *xs: Tensor, equation: str) -> Tensor:
+    """Einsum → torch.einsum."""
+    return torch.einsum(equation, *xs)

@@ -24,11 +24,12 @@ def _check_pool(call: Call) -> str | None:
     return None
 
 
-def _check_max_pool(call: Call) -> str | None:
-    return "storage_order=1 numbers positions column by column" if call.attributes.get("storage_order") else _check_pool(call)
+def _symmetric(begins: list[int], ends: list[int], kernel: list[int]) -> bool:
+    """Whether torch's pooling takes the pads: alike at both ends, and no more than half a window."""
+    return begins == ends and all(0 <= 2 * b <= k for b, k in zip(begins, kernel, strict=True))
 
 
-@translates("MaxPool", 1, 8, 10, 11, 12, 22, check=_check_max_pool)
+@translates("MaxPool", 1, 8, 10, 11, 12, 22, check=_check_pool)
 def max_pool(
     g: Builder,
     x: Tensor,
@@ -45,12 +46,10 @@ def max_pool(
     rank = len(kernel_shape)
     stride, dilation = tuple(strides or [1] * rank), tuple(dilations or [1] * rank)
     begins, ends = spatial_pads(None if auto_pad == "VALID" else pads, rank)
-    assert g.node is not None
-    wants_indices = len(g.node.outputs) > 1 and bool(g.node.outputs[1].uses() or g.node.outputs[1].is_graph_output())
-    torch_can = begins == ends and all(2 * b <= k for b, k in zip(begins, kernel_shape, strict=True)) and x.dtype.is_floating_point
+    torch_can = x.is_floating_point() and _symmetric(begins, ends, kernel_shape)
     padded = (x, tuple(kernel_shape), stride, dilation, begins, ends, auto_pad, bool(ceil_mode))
-    if wants_indices:
-        y = g.call(runtime.max_pool_with_indices, *padded)
+    if g.is_read(1):
+        y = g.call(runtime.max_pool_with_indices, *padded, bool(storage_order))
         return y[0], y[1]
     if auto_pad in ("SAME_UPPER", "SAME_LOWER") or not torch_can:
         return g.call(runtime.max_pool_padded, *padded)
@@ -74,22 +73,47 @@ def average_pool(
     rank = len(kernel_shape)
     stride, dilation = tuple(strides or [1] * rank), tuple(dilations or [1] * rank)
     begins, ends = spatial_pads(None if auto_pad == "VALID" else pads, rank)
-    plain = auto_pad in ("NOTSET", "VALID") and begins == ends and set(dilation) == {1} and not ceil_mode
-    if plain and all(2 * b <= k for b, k in zip(begins, kernel_shape, strict=True)):
+    plain = auto_pad in ("NOTSET", "VALID") and set(dilation) == {1} and not ceil_mode
+    if plain and _symmetric(begins, ends, kernel_shape):
         return AVERAGE_POOLS[rank](x, tuple(kernel_shape), stride, tuple(begins), False, bool(count_include_pad))
-    return g.call(
-        runtime.average_pool, x, tuple(kernel_shape), stride, dilation, begins, ends, auto_pad, bool(ceil_mode), bool(count_include_pad)
-    )
+    padded = (x, tuple(kernel_shape), stride, dilation, begins, ends, auto_pad, bool(ceil_mode))
+    return g.call(runtime.average_pool, *padded, bool(count_include_pad))
 
 
 @translates("GlobalAveragePool", 1, 22)
 def global_average_pool(g: Builder, x: Tensor) -> Tensor:
     """GlobalAveragePool → mean over the spatial axes."""
-    return x.mean(tuple(range(2, x.ndim)), keepdim=True)
+    return x.mean(tuple(range(2, x.ndim)), keepdim=True) if x.ndim > 2 else x
 
 
 @translates("GlobalMaxPool", 1, 22)
 def global_max_pool(g: Builder, x: Tensor) -> Tensor:
     """GlobalMaxPool → amax over the spatial axes."""
-    return torch.amax(x, tuple(range(2, x.ndim)), keepdim=True)
+    return torch.amax(x, tuple(range(2, x.ndim)), keepdim=True) if x.ndim > 2 else x
+
+
+@translates("GlobalLpPool", 2, 22)
+def global_lp_pool(g: Builder, x: Tensor, *, p: int) -> Any:
+    """GlobalLpPool → torch.linalg.vector_norm over the spatial axes."""
+    return torch.linalg.vector_norm(x, p, tuple(range(2, x.ndim)), keepdim=True)
+
+
+@translates("LpPool", 2, 11, 18, 22, check=_check_pool)
+def lp_pool(
+    g: Builder,
+    x: Tensor,
+    *,
+    kernel_shape: list[int],
+    auto_pad: str,
+    p: int,
+    ceil_mode: int = 0,
+    strides: list[int] | None = None,
+    dilations: list[int] | None = None,
+    pads: list[int] | None = None,
+) -> Any:
+    """LpPool → the p-norm of each window."""
+    rank = len(kernel_shape)
+    stride, dilation = tuple(strides or [1] * rank), tuple(dilations or [1] * rank)
+    begins, ends = spatial_pads(None if auto_pad == "VALID" else pads, rank)
+    return g.call(runtime.lp_pool, x, tuple(kernel_shape), stride, dilation, begins, ends, auto_pad, bool(ceil_mode), p)
 

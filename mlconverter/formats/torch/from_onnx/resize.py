@@ -4,47 +4,51 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch.nn.functional as F
 
 from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
-from mlconverter.formats.torch.from_onnx.values import Const, Ints, Tensor, UnknownAtConversion
-from mlconverter.hub.nodes import Call
+from mlconverter.formats.torch.from_onnx.values import Const, Ints, Tensor, UnknownAtConversion, fixed, is_length, length
 
 LINEAR = {3: "linear", 4: "bilinear", 5: "trilinear"}
 
 
-def _check_resize(call: Call) -> str | None:
-    attributes = call.attributes
-    if attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
-        return "coordinate_transformation_mode=tf_crop_and_resize"
-    if attributes.get("antialias"):
-        return "antialias=1"
-    if attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return f"keep_aspect_ratio_policy={attributes['keep_aspect_ratio_policy']}"
-    return None
-
-
-@translates("Resize", 10, check=_check_resize)
-def resize_10(g: Builder, x: Tensor, scales: Const, *, mode: str) -> Any:
+@translates("Resize", 10)
+def resize_10(g: Builder, x: Tensor, scales: Const | Tensor, *, mode: str) -> Any:
     """Resize of opset 10 → as later ones with asymmetric coordinates and the floor as nearest."""
-    return _resize(g, x, [float(s) for s in scales.value], None, None, mode, "asymmetric", "floor", -0.75, False)
+    return _upsample(g, x, scales, mode)
 
 
-@translates("Upsample", 7, 9, 10, check=_check_resize)
-def upsample(g: Builder, x: Tensor, scales: Const, *, mode: str) -> Any:
+@translates("Upsample", 7, 9, 10)
+def upsample(g: Builder, x: Tensor, scales: Const | Tensor, *, mode: str) -> Any:
     """Upsample → as Resize with asymmetric coordinates and the floor as nearest."""
-    return _resize(g, x, [float(s) for s in scales.value], None, None, mode, "asymmetric", "floor", -0.75, False)
+    return _upsample(g, x, scales, mode)
 
 
-@translates("Resize", 11, 13, 18, 19, check=_check_resize)
+def _upsample(g: Builder, x: Tensor, scales: Const | Tensor, mode: str) -> Any:
+    return resize(
+        g,
+        x,
+        None,
+        scales,
+        mode=mode,
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+        cubic_coeff_a=-0.75,
+        exclude_outside=0,
+        extrapolation_value=0.0,
+    )
+
+
+@translates("Resize", 11, 13, 18, 19)
 def resize(
     g: Builder,
     x: Tensor,
     roi: Const | Tensor | None = None,
-    scales: Const | None = None,
-    sizes: Ints | None = None,
+    scales: Const | Tensor | None = None,
+    sizes: Ints | Tensor | None = None,
     *,
     mode: str,
     coordinate_transformation_mode: str,
@@ -57,62 +61,90 @@ def resize(
     keep_aspect_ratio_policy: str = "stretch",
 ) -> Any:
     """Resize → F.interpolate where it means the same, interpolation axis by axis elsewhere."""
-    factors = None if scales is None or not scales.value.size else [float(s) for s in scales.value]
-    wanted = None if not sizes else list(sizes)
-    return _resize(
-        g, x, factors, wanted, axes, mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside)
+    if mode != "nearest" and not x.is_floating_point():
+        raise UnknownAtConversion(f"mode={mode} of {x.dtype}: how integers are rounded is not specified")
+    along = [a % x.ndim for a in axes] if axes is not None else list(range(x.ndim))
+    if isinstance(scales, Const) and (not scales.value.size or isinstance(sizes, (list, Tensor))):
+        scales = None  # opsets 11 and 12 write an empty tensor for "absent"
+    if scales is None and (sizes is None or (isinstance(sizes, list) and not sizes)):
+        raise UnknownAtConversion("neither scales nor sizes are given")
+    factors: Any = [float(s) for s in scales.value] if isinstance(scales, Const) else scales
+    crop = coordinate_transformation_mode == "tf_crop_and_resize"
+    if not isinstance(factors, Tensor) and not isinstance(sizes, Tensor):
+        if not crop:
+            keep = [i for i, a in enumerate(along) if not _stays(x, a, factors and factors[i], sizes and sizes[i])]
+            if not keep:
+                return x
+            if keep_aspect_ratio_policy == "stretch":
+                along = _only(along, keep)
+                factors, sizes = factors and _only(factors, keep), sizes and Ints(_only(sizes, keep))
+        plain = not antialias and not exclude_outside and keep_aspect_ratio_policy == "stretch"
+        if plain and _torch_can(x, along, mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a):
+            done = _interpolate(x, along, factors, sizes, mode, coordinate_transformation_mode == "align_corners")
+            if done is not None:
+                return done
+    region = None if not crop or roi is None else [float(r) for r in roi.value] if isinstance(roi, Const) else roi
+    return g.call(
+        runtime.resize,
+        x,
+        factors,
+        sizes,
+        along,
+        region,
+        mode,
+        coordinate_transformation_mode,
+        nearest_mode,
+        cubic_coeff_a,
+        bool(exclude_outside),
+        bool(antialias),
+        keep_aspect_ratio_policy,
+        extrapolation_value,
     )
 
 
-def _resize(
-    g: Builder,
-    x: Tensor,
-    scales: list[float] | None,
-    sizes: list[Any] | None,
-    axes: list[int] | None,
-    mode: str,
-    coordinates: str,
-    nearest: str,
-    cubic: float,
-    exclude_outside: bool,
-) -> Any:
-    along = [a % x.ndim for a in axes] if axes is not None else list(range(x.ndim))
-    factor = dict(zip(along, scales, strict=True)) if scales is not None else {}
-    target = dict(zip(along, sizes, strict=True)) if sizes is not None else {}
-    if not factor and not target:
-        raise UnknownAtConversion("neither scales nor sizes are known")
-    # What stays as it is needs no interpolation: a scale of 1, or the size it has already.
-    moving = [a for a in along if factor.get(a, 0.0) != 1.0 and not (a in target and _same(target[a], x, a))]
-    if not moving:
-        return x
-    spatial = list(range(2, x.ndim))
-    if x.ndim in LINEAR and all(a in spatial for a in moving) and _torch_means_the_same(mode, coordinates, nearest, cubic, exclude_outside):
-        aligned = coordinates == "align_corners"
-        kind = LINEAR[x.ndim] if mode == "linear" else "bicubic" if mode == "cubic" else "nearest"
-        if not (kind == "bicubic" and x.ndim != 4):
-            where: dict[str, Any] = {"mode": kind} if kind == "nearest" else {"mode": kind, "align_corners": aligned}
-            if sizes is not None:
-                return F.interpolate(x, tuple(target.get(a, x.length(a)) for a in spatial), **where)
-            whole = all(factor.get(a, 1.0) == int(factor.get(a, 1.0)) for a in spatial)
-            if whole or not aligned:
-                return F.interpolate(x, scale_factor=tuple(factor.get(a, 1.0) for a in spatial), **where)
-    for axis in moving:
-        x = g.call(
-            runtime.resize_axis, x, axis, factor.get(axis), target.get(axis), mode, coordinates, nearest, cubic, exclude_outside
-        )
-    return x
+def _only(values: list[Any], keep: list[int]) -> list[Any]:
+    return [values[i] for i in keep]
 
 
-def _same(size: Any, x: Tensor, axis: int) -> bool:
-    if isinstance(size, int):
-        return x.fixed(axis) == size
-    return x._known_shape is not None and size is x.__dict__.get("_sizes", {}).get(axis)
+def _stays(x: Tensor, axis: int, scale: float | None, size: Any) -> bool:
+    """Whether an axis needs no interpolation: a scale of 1, or the size it has already."""
+    return scale == 1.0 if scale is not None else is_length(size, x, axis)
 
 
-def _torch_means_the_same(mode: str, coordinates: str, nearest: str, cubic: float, exclude_outside: bool) -> bool:
+def _torch_can(x: Tensor, axes: list[int], mode: str, coordinates: str, nearest: str, cubic: float) -> bool:
+    if x.ndim not in LINEAR or min(axes) < 2 or not x.is_floating_point():
+        return False
     if mode == "nearest":
         return coordinates == "asymmetric" and nearest == "floor"
-    if mode == "cubic" and (cubic != -0.75 or exclude_outside):
+    if mode == "cubic" and (cubic != -0.75 or x.ndim != 4):
         return False
     # pytorch_half_pixel differs from half_pixel only where the output has one element.
     return coordinates in ("half_pixel", "align_corners")
+
+
+def _interpolate(x: Tensor, axes: list[int], scales: list[float] | None, sizes: Ints | None, mode: str, aligned: bool) -> Any:
+    """``F.interpolate``, or ``None`` where it would round sizes or positions otherwise."""
+    spatial = range(2, x.ndim)
+    kind = LINEAR[x.ndim] if mode == "linear" else "bicubic" if mode == "cubic" else "nearest"
+    how: dict[str, Any] = {"mode": kind} if kind == "nearest" else {"mode": kind, "align_corners": aligned}
+    if scales is not None:
+        factor = dict(zip(axes, scales, strict=True))
+        if not all(s == int(s) and _divides_exactly(int(s)) for s in scales):
+            return None
+        return F.interpolate(x, scale_factor=tuple(factor.get(a, 1.0) for a in spatial), **how)
+    assert sizes is not None
+    target = dict(zip(axes, sizes, strict=True))
+    if kind == "nearest":
+        known = [(fixed(x, a), s) for a, s in target.items()]
+        if not all(old and isinstance(s, int) and s % old == 0 and _divides_exactly(s // old) for old, s in known):
+            return None
+    return F.interpolate(x, tuple(target.get(a, length(x, a)) for a in spatial), **how)
+
+
+def _divides_exactly(factor: int) -> bool:
+    """Whether torch, which multiplies positions by the inverse in single precision, finds each element's own copies."""
+    if factor < 1:
+        return False
+    positions = np.arange(1 << 12, dtype=np.float32)
+    found = np.floor(positions * np.float32(factor) * (np.float32(1) / np.float32(factor)))
+    return bool(np.array_equal(found, positions))

@@ -17,6 +17,10 @@ WEIGHTED = frozenset(
 MOVING = frozenset("Reshape Transpose Squeeze Unsqueeze Flatten Expand Identity Cast Concat Slice Split Pad".split())
 VIEWS = MOVING - frozenset("Concat Slice Split Pad".split())
 
+_TORCH_KEY = "pkg.torch.export.graph_signature.InputSpec.kind"
+_TORCH_ROLES = {"PARAMETER": "parameter", "BUFFER": "buffer", "CONSTANT_TENSOR": "buffer"}
+"""What torch's exporter writes beside the tensors of an export signature."""
+
 
 @dataclass(frozen=True)
 class Role:
@@ -46,7 +50,7 @@ def decide(graph: ir.Graph) -> dict[str, Role]:
     for value in graph.initializers.values():
         if not is_weight(value):
             continue
-        said = value.metadata_props.get(ROLE_KEY)
+        said = value.metadata_props.get(ROLE_KEY) or _TORCH_ROLES.get(value.metadata_props.get(_TORCH_KEY, ""))
         if said is not None:
             role = Role(said, "" if said == "parameter" else "the source says so")
         else:

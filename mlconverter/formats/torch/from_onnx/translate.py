@@ -7,7 +7,7 @@ import math
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,20 @@ import onnx_ir as ir
 from torch import fx
 
 from mlconverter.errors import TranslationError, UnsupportedOp, UnsupportedOpsError
+from mlconverter.formats.torch.from_onnx import unsigned
 from mlconverter.formats.torch.from_onnx.builder import Builder, ints_of
 from mlconverter.formats.torch.from_onnx.ops import translates
-from mlconverter.formats.torch.from_onnx.values import DTYPES, Const, Ints, Sizes, Tensor, UnknownAtConversion, Value
+from mlconverter.formats.torch.from_onnx.values import (
+    DTYPES,
+    Array,
+    Const,
+    Ints,
+    Sizes,
+    Tensor,
+    UnknownAtConversion,
+    Value,
+    know,
+)
 from mlconverter.hub.evaluate import evaluate, evaluates, object_array
 from mlconverter.hub.io import dim_of, numpy_name
 from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY
@@ -34,12 +45,13 @@ def refuse_unsupported(model: ir.Model) -> None:
     refused: dict[tuple[str, int, str], list[str]] = {}
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         name, version = op_name(node), version_of(node, model.opset_imports)
+        reason: str | None
         if version is None:
             reason = f"the installed onnx has no specification of it at opset {opset_of(node, model.opset_imports)}"
         else:
             reason = _refusal(node, name, version, model.opset_imports)
         if reason is not None:
-            refused.setdefault((name, version or 0, reason), []).append(node.name or "")
+            refused.setdefault((name, version or 0, reason), []).append(_name(node))
     if refused:
         ops = [UnsupportedOp(op, version, len(nodes), nodes[0], reason) for (op, version, reason), nodes in refused.items()]
         raise UnsupportedOpsError(translates.route, ops)
@@ -103,25 +115,23 @@ class Translation:
         try:
             results = self._shapes(call, inputs) or self._views(call, inputs) or self._record(call, inputs)
         except UnknownAtConversion as error:
-            raise TranslationError(node.name or "", call.op, f"{error}") from error
+            raise TranslationError(_name(node), call.op, f"{error}") from error
         except (TypeError, ValueError, RuntimeError, IndexError, KeyError) as error:
-            raise TranslationError(node.name or "", call.op, f"{type(error).__name__}: {error}") from error
+            raise TranslationError(_name(node), call.op, f"{type(error).__name__}: {error}") from error
         for output, result in zip(node.outputs, results, strict=False):
-            if isinstance(result, fx.Proxy):
+            if isinstance(result, Tensor):
                 result = self._known(result, output)
             self.values.setdefault(output, result)
 
-    def _input(self, value: ir.Value | np.ndarray | None) -> Value | None:  # type: ignore[type-arg]
+    def _input(self, value: ir.Value | Array | None) -> Value | None:
         if value is None:
             return None
         return Const(value, "") if isinstance(value, np.ndarray) else self.value(value)
 
-    def _known(self, tensor: Tensor, value: ir.Value) -> Tensor:
+    @staticmethod
+    def _known(tensor: Tensor | fx.Proxy, value: ir.Value) -> Tensor:
         shape = None if value.shape is None else tuple(d if isinstance(d := dim_of(dim), int) else None for dim in value.shape)
-        dtype = DTYPES.get(numpy_name(value.dtype))
-        if tensor._known_shape is None:
-            self.builder.known(tensor, shape, dtype)
-        return tensor
+        return know(tensor, shape, DTYPES.get(numpy_name(value.dtype)))
 
     # -- what never becomes a tensor ---------------------------------------------------------------------------------
 
@@ -133,7 +143,7 @@ class Translation:
             return None
         if not all(i is None or isinstance(i, Sizes) or (isinstance(i, Const) and i.weight is None) for i in inputs):
             return None
-        arrays = [None if i is None else i.array if isinstance(i, Sizes) else i.value for i in inputs if not isinstance(i, Tensor)]
+        arrays = [i.array if isinstance(i, Sizes) else i.value if isinstance(i, Const) else None for i in inputs]
         assert self.builder.node is not None
         try:
             results = evaluate(call.op, arrays, call.attributes)
@@ -174,7 +184,7 @@ class Translation:
         if len(inputs) > len(expected):
             raise ValueError(f"takes {len(expected)} inputs, the node has {len(inputs)}")
         arguments = [self._as(value, kind, i) for i, (value, kind) in enumerate(zip(inputs, expected, strict=False))]
-        results = translator.function(self.builder, *arguments, **call.attributes)
+        results = unsigned.through_signed(self.builder, call.op, translator.function, arguments, call.attributes)
         if isinstance(results, Merged):
             self.merged.add(results.reader)
             self.values[results.reader.outputs[0]] = self._known(results.result, results.reader.outputs[0])
@@ -224,7 +234,7 @@ class Kinds:
     rest: Kind | None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _kinds(function: Callable[..., Any]) -> Kinds:
     hints = typing.get_type_hints(function)
     positional, rest = [], None
@@ -252,7 +262,7 @@ def _forms(hint: Any) -> Iterator[Any]:
 def _view_step(call: Call, const: Const, others: list[Const]) -> Step | None:
     shape = const.value.shape
     rank = len(shape)
-    ints = [int(v) for v in others[0].value.reshape(-1)] if others else []
+    ints = [int(v) for v in others[0].value.reshape(-1)] if others and others[0].value.dtype.kind in "iu" else []
     match call.op:
         case "Transpose":
             return Transpose(tuple(call.attributes.get("perm") or reversed(range(rank))))
@@ -275,6 +285,11 @@ def _view_step(call: Call, const: Const, others: list[Const]) -> Step | None:
             return Cast(wanted, const.value.dtype.name) if wanted in ("float32", "float64") else None
         case _:
             return None
+
+
+def _name(node: ir.Node) -> str:
+    """What a node is called: its name, or that of its first output, which always has one."""
+    return node.name or next((o.name for o in node.outputs if o.name), "")
 
 
 def _identifier(name: str) -> str:

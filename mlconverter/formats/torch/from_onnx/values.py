@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import fx
 
-from mlconverter.formats.torch.dtypes import DTYPES
+from mlconverter.formats.torch.dtypes import DTYPES as TORCH_DTYPES
 from mlconverter.hub.weights import Step, simplify
 
 Array = npt.NDArray[Any]
+
+DTYPES: dict[str, torch.dtype] = {
+    **TORCH_DTYPES,
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e4m3fnuz": torch.float8_e4m3fnuz,
+    "float8_e5m2": torch.float8_e5m2,
+    "float8_e5m2fnuz": torch.float8_e5m2fnuz,
+}
+"""Torch's dtypes by numpy's name; the signature of a model has no use for the eight-bit floats yet."""
+
 
 class UnknownAtConversion(Exception):
     """A translator asked for something that only the run time knows; the message says what."""
 
 
-class Tensor(fx.Proxy):  # type: ignore[misc]
+class Recorded(fx.Proxy):
     """A run-time tensor while the graph is recorded, with what is known of it beforehand.
 
     Translators use it as they would a ``torch.Tensor``: whatever they do with it is recorded. Of a value of the
@@ -28,7 +38,6 @@ class Tensor(fx.Proxy):  # type: ignore[misc]
 
     _known_shape: tuple[int | None, ...] | None = None
     _known_dtype: torch.dtype | None = None
-    _sizes: dict[int, Any]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -63,9 +72,9 @@ class Tensor(fx.Proxy):  # type: ignore[misc]
         return tuple(self.length(axis) for axis in range(self.ndim))
 
     def length(self, axis: int) -> Any:
-        """Size along ``axis``: an integer where the model fixes it, else a recorded read."""
+        """See :func:`length`."""
         axis %= max(self.ndim, 1)
-        known = self.fixed(axis)
+        known = None if self._known_shape is None else self._known_shape[axis]
         if known is not None:
             return known
         sizes = self.__dict__.setdefault("_sizes", {})
@@ -73,21 +82,69 @@ class Tensor(fx.Proxy):  # type: ignore[misc]
             sizes[axis] = self.size(axis)
         return sizes[axis]
 
-    def fixed(self, axis: int) -> int | None:
-        """Size along ``axis`` where the model fixes it."""
-        return None if self._known_shape is None else self._known_shape[axis]
-
     def is_floating_point(self) -> bool:
         """Whether elements are real numbers."""
         return self.dtype.is_floating_point
 
 
-class Tracer(fx.proxy.GraphAppendingTracer):  # type: ignore[misc]
-    """Records into a graph and hands out :class:`Tensor`."""
+if TYPE_CHECKING:
+    # A translator is ordinary torch code, and is checked as such.
+    from torch import Tensor as Tensor  # noqa: PLC0414 - what is said twice is exported
+else:
+    Tensor = Recorded
 
-    def proxy(self, node: fx.Node) -> Tensor:
+
+def length(x: Tensor, axis: int) -> Any:
+    """Size along ``axis``: an integer where the model fixes it, else a recorded read, always the same one."""
+    return cast(Recorded, x).length(axis)
+
+
+def fixed(x: Tensor, axis: int) -> int | None:
+    """Size along ``axis`` where the model fixes it."""
+    known = cast(Recorded, x)._known_shape
+    return None if known is None else known[axis]
+
+
+def is_length(size: Any, x: Tensor, axis: int) -> bool:
+    """Whether a size is the size of ``x`` along ``axis``, whatever it will be."""
+    if isinstance(size, int):
+        return fixed(x, axis) == size
+    recorded = cast(Recorded, x)
+    return recorded._known_shape is not None and size is recorded.__dict__.get("_sizes", {}).get(axis)
+
+
+def rank_of(x: Tensor) -> int | None:
+    """Rank where it is known."""
+    known = cast(Recorded, x)._known_shape
+    return None if known is None else len(known)
+
+
+def shape_of(x: Tensor) -> tuple[int | None, ...] | None:
+    """Sizes as far as the model fixes them, ``None`` where not even the rank is known."""
+    return cast(Recorded, x)._known_shape
+
+
+def dtype_of(x: Tensor) -> torch.dtype | None:
+    """Element type where it is known."""
+    return cast(Recorded, x)._known_dtype
+
+
+def know(tensor: Tensor | fx.Proxy, shape: tuple[int | None, ...] | None, dtype: torch.dtype | None) -> Tensor:
+    """Say what is known of a recorded tensor; what was said first stays."""
+    recorded = cast(Recorded, tensor)
+    if recorded._known_shape is None:
+        recorded._known_shape = shape
+    if recorded._known_dtype is None:
+        recorded._known_dtype = dtype
+    return cast("Tensor", recorded)
+
+
+class Tracer(fx.proxy.GraphAppendingTracer):
+    """Records into a graph and hands out :class:`Recorded`."""
+
+    def proxy(self, node: fx.Node) -> Recorded:
         """The value of a node."""
-        return Tensor(node, self)
+        return Recorded(node, self)
 
 
 class Ints(list[Any]):
@@ -149,5 +206,3 @@ class Const:
 
 
 Value = Tensor | Const | Sizes
-
-__all__ = ["DTYPES", "Array", "Const", "Ints", "Sizes", "Tensor", "Tracer", "UnknownAtConversion", "Value"]
