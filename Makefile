@@ -10,7 +10,7 @@ ARGS   ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-zoo test-gpu check format bench clean
+.PHONY: help demo test test-zoo test-gpu check format bench tables clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ format: $(STAMP) ## put the style right
 
 bench: $(STAMP) ## time and memory of conversions
 	$(BIN)/python -m benchmarks $(ARGS)
+
+tables: $(STAMP) ## the operator tables of the README, anew
+	$(BIN)/python -m mlconverter.cli.tables README.md
 
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
