@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlconverter.formats.torch.from_onnx import roles
 from mlconverter.formats.torch.from_onnx.builder import Builder
+from mlconverter.formats.torch.from_onnx.expand import expand
 from mlconverter.formats.torch.from_onnx.translate import Translation, refuse_unsupported
 from mlconverter.formats.torch.module import ConvertedModule, ModuleOrigin, fingerprint
 from mlconverter.hub.model import HubModel
@@ -27,7 +28,7 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
         UnsupportedOpsError: with every operator that has no translator.
         TranslationError: a node could not be translated.
     """
-    model = normalise(hub.model)
+    model = expand(normalise(hub.model))
     refuse_unsupported(model)
     decided = roles.decide(model.graph)
     builder = Builder()

@@ -1,0 +1,110 @@
+"""Operators that the specification itself writes in terms of others: translated as what they are made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+import onnx_ir.passes.common as passes
+
+from mlconverter.formats.torch.from_onnx.ops import translates
+from mlconverter.hub.nodes import attributes_of, op_name, opset_of, schema, version_of
+from mlconverter.hub.normalise import normalise
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto
+
+DOMAIN = "mlconverter.body"
+DEEPEST = 8
+"""Bodies may use operators that have bodies themselves."""
+
+
+def expand(model: ir.Model) -> ir.Model:
+    """The normalised model with operators that have no translator written out as the specification does."""
+    for _ in range(DEEPEST):
+        if not _expand_once(model):
+            break
+        model = normalise(model)  # a body depends on types, which shape inference finds
+    return model
+
+
+def _expand_once(model: ir.Model) -> bool:
+    """One level of bodies, in place; whether there were any."""
+    calls = 0
+    for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
+        version = version_of(node, model.opset_imports)
+        if version is None or translates.find(op_name(node), version) is not None or translates.versions(op_name(node)):
+            continue
+        opset = opset_of(node, model.opset_imports)
+        proto = _body(node, opset, f"{node.op_type}_{calls}")
+        if proto is None:
+            continue
+        kept = _computed(proto, node)
+        body = ir.serde.deserialize_function(proto)
+        _fill_defaults(node, opset)
+        node.resize_inputs(len(body.inputs))
+        call = ir.Node(DOMAIN, body.name, node.inputs, node.attributes.values(), num_outputs=len(kept), name=node.name)
+        _replace(node, kept, call)
+        model.functions[body.identifier()] = body
+        calls += 1
+    if calls:
+        model.opset_imports[DOMAIN] = 1
+        passes.InlinePass()(model)
+        model.opset_imports.pop(DOMAIN, None)
+        # The names of a body are the same wherever it is written out.
+        passes.NameFixPass()(model)
+    return calls > 0
+
+
+def _replace(node: ir.Node, kept: list[ir.Value], call: ir.Node) -> None:
+    assert node.graph is not None
+    node.graph.insert_after(node, call)
+    for old, new in zip(kept, call.outputs, strict=True):
+        new.type, new.shape = old.type, old.shape
+        old.replace_all_uses_with(new, replace_graph_outputs=True)
+        new.name, old.name = old.name, None
+    node.graph.remove(node, safe=True)
+
+
+def _body(node: ir.Node, opset: int, name: str) -> FunctionProto | None:
+    """The body of a node as a function of its own; ``None`` where the specification has none for these inputs."""
+    from onnx import FunctionProto, TypeProto
+
+    found: Any = schema(node.op_type, node.domain, opset)  # its stubs know nothing of functions
+    if found is None or any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values()):
+        return None
+    proto = FunctionProto()
+    if found.has_function:
+        text = found.get_function_with_opset_version(max(found.function_opset_versions, default=0))
+    elif found.has_context_dependent_function:
+        types = []
+        for value in node.inputs:
+            described = TypeProto()
+            if value is not None and value.type is not None:
+                described.CopyFrom(ir.to_proto(value).type)
+            types.append(described.SerializeToString())
+        version = max(found.context_dependent_function_opset_versions, default=0)
+        text = found.get_context_dependent_function_with_opset_version(version, ir.to_proto(node).SerializeToString(), types)
+    else:
+        return None
+    if not text:
+        return None
+    proto.ParseFromString(text)
+    proto.domain, proto.name = DOMAIN, name
+    return proto
+
+
+def _computed(proto: FunctionProto, node: ir.Node) -> list[ir.Value]:
+    """The outputs of a node that its body computes; the body loses the others, optional ones that the node does not ask for."""
+    computed = {*proto.input, *(name for inner in proto.node for name in inner.output)}
+    pairs = [(name, value) for name, value in zip(proto.output, node.outputs, strict=False) if name in computed]
+    del proto.output[:]
+    proto.output.extend(name for name, _ in pairs)
+    return [value for _, value in pairs]
+
+
+def _fill_defaults(node: ir.Node, opset: int) -> None:
+    """The body refers to attributes that the node leaves to their defaults."""
+    for name, value in attributes_of(node, opset).items():
+        if name not in node.attributes:
+            node.attributes[name] = ir.convenience.convert_attribute(name, value)
