@@ -87,6 +87,7 @@ def convert(
 
     _log()
     get_logger().info("convert {} → {}", src, dst)
+    out = console()
     with _progress(f"{src} → {dst}"):
         converter = _converter(
             **sources.model_of(src, weights),
@@ -98,13 +99,11 @@ def convert(
         try:
             converter.save(dst, to)
         finally:
-            # Also where the verdict is "wrong": the table shows how far it got.
-            report = converter.report
-    out = console()
-    if report.steps:
-        out.print(show.steps(report))
-        for note in report.notes:
-            out.print(f"  • {note}", markup=False)
+            # A wrong result has a step too: how far it is off is shown before the error says so.
+            if converter.report.steps:
+                out.print(show.steps(converter.report))
+    for note in converter.report.notes:
+        out.print(f"  • {note}", markup=False)
     out.print(show.written(dst))
 
 

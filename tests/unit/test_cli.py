@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 from mlconverter import Converter
 from mlconverter.cli import app, show, sources
 from mlconverter.cli.inspection import inspect
-from mlconverter.errors import VerificationError
 from mlconverter.logs import disable_logging
 from mlconverter.verification.result import VerificationResult
 from tests import zoo
@@ -120,15 +119,14 @@ def test_a_damaged_file_is_a_failure():
     assert result.exit_code == 1 and "CorruptModelError" in result.stderr
 
 
-def test_a_wrong_result_has_an_exit_code_of_its_own(monkeypatch):
+def test_a_wrong_result_has_an_exit_code_of_its_own_and_leaves_no_file(monkeypatch, tmp_path):
     small_model("net.onnx")
-
-    def save(self, path, format=None):
-        raise VerificationError("the result is wrong", VerificationResult("wrong", "it is off"))
-
-    monkeypatch.setattr(Converter, "save", save)
-    result = run("convert", "net.onnx", "net.pt")
-    assert result.exit_code == 3 and "the result is wrong" in result.stderr
+    result = VerificationResult("wrong", "output 'y' is off")
+    monkeypatch.setattr("mlconverter.base.verify_runners", lambda *arguments, **choices: result)
+    shown = run("convert", "net.onnx", "net.pt")
+    assert shown.exit_code == 3
+    assert "onnx → torch is wrong: output 'y' is off" in shown.stdout and "VerificationError" in shown.stderr
+    assert not (tmp_path / "net.pt").exists()
 
 
 @pytest.mark.parametrize(
