@@ -91,13 +91,16 @@ def is_weight(value: ir.Value | None) -> bool:
 
 def infer_shapes(model: ir.Model) -> None:
     """Infer shapes in place; what cannot be inferred keeps the shape it has."""
-    # The pass reports a failure by a log line with a traceback; translators check what they need themselves.
-    logger = logging.getLogger("onnx_ir.passes.common.shape_inference")
-    disabled, logger.disabled = logger.disabled, True
+    # The pass reports what it fails at by log lines with tracebacks; translators check what they need themselves.
+    loggers = [logging.getLogger(name) for name in ("onnx_ir.passes.common.shape_inference", "onnx_ir.serde")]
+    disabled = [logger.disabled for logger in loggers]
     try:
+        for logger in loggers:
+            logger.disabled = True
         passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
     finally:
-        logger.disabled = disabled
+        for logger, before in zip(loggers, disabled, strict=True):
+            logger.disabled = before
 
 
 def _is_plain(value: ir.Value) -> bool:

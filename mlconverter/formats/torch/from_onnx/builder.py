@@ -223,7 +223,7 @@ def _dotted(name: str) -> str:
 def _to_torch(array: Array) -> torch.Tensor:
     """A tensor of its own memory; the one copy that a weight goes through."""
     own = np.array(array, order="C")
-    if own.dtype.kind == "V" and own.dtype.name in DTYPES:  # a type that numpy knows by name only
+    if own.dtype.name.startswith(("bfloat16", "float8")):  # a type that numpy knows by name only
         return torch.from_numpy(own.view(np.int16 if own.dtype.itemsize == 2 else np.int8)).view(DTYPES[own.dtype.name])
     return torch.from_numpy(own)
 

@@ -1,0 +1,82 @@
+"""ONNX's own node cases on the route ONNX → Torch: each is right or refused, and those that are right stay so.
+
+``python -m tests.conformance.test_onnx_torch`` writes the list of those that are right anew.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mlconverter import Converter
+from mlconverter.errors import MLConverterError
+from tests.conformance.node_cases import NodeCase, difference, node_cases
+
+PASSES = Path(__file__).with_name("passes_onnx_torch.txt")
+PARTS = 8
+TYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+"""Element types of torch that numpy knows by name only."""
+
+
+def feed(array: np.ndarray) -> torch.Tensor:
+    array = np.array(array)
+    if array.dtype.name in TYPES:
+        bits = np.int16 if array.dtype.itemsize == 2 else np.uint8
+        return torch.from_numpy(array.view(bits)).view(getattr(torch, array.dtype.name))
+    return torch.from_numpy(array)
+
+
+def fetch(tensor: torch.Tensor) -> np.ndarray:
+    return (tensor.float() if str(tensor.dtype).removeprefix("torch.") in TYPES else tensor).detach().numpy()
+
+
+def outcome(case: NodeCase) -> str:
+    """``right``, ``refused: …`` or ``wrong: …``."""
+    try:
+        module = Converter(case.model, verify=False).to_torch()
+    except MLConverterError as error:
+        return f"refused: {error}"
+    try:
+        inputs = [feed(a) for a in case.inputs]
+    except TypeError as error:
+        return f"refused: torch has no such input: {error}"
+    try:
+        with torch.no_grad():
+            result = module(*inputs)
+    except Exception as error:
+        return f"wrong: fails at run time: {type(error).__name__}: {error}"
+    found = difference([fetch(t) for t in (result if isinstance(result, tuple) else (result,))], case)
+    return "right" if found is None else f"wrong: {found}"
+
+
+def outcomes(part: int, parts: int) -> dict[str, str]:
+    cases = list(node_cases().values())[part::parts]
+    both = [c for case in cases for c in ((case, case.with_constants()) if len(case.inputs) > 1 else (case,))]
+    return {case.name: outcome(case) for case in both}
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_each_case_is_right_or_refused(part):
+    listed = set(PASSES.read_text().splitlines())
+    found = outcomes(part, PARTS)
+    wrong = [f"{name}: {verdict}" for name, verdict in found.items() if verdict.startswith("wrong")]
+    assert not wrong, "\n".join(wrong)
+    lost = [f"{name}: {verdict}" for name, verdict in found.items() if verdict != "right" and name in listed]
+    assert not lost, "cases that were right before:\n" + "\n".join(lost)
+    new = [name for name, verdict in found.items() if verdict == "right" and name not in listed]
+    if new:
+        warnings.warn(f"add to {PASSES.name} (python -m {__name__}): {', '.join(new)}", stacklevel=1)
+
+
+def test_the_list_names_each_case_once():
+    lines = PASSES.read_text().splitlines()
+    assert lines == sorted(set(lines))
+
+
+if __name__ == "__main__":
+    found = outcomes(0, 1)
+    print("\n".join(f"{name}: {verdict}" for name, verdict in found.items() if verdict.startswith("wrong")), file=sys.stderr)
+    PASSES.write_text("".join(f"{name}\n" for name in sorted(n for n, verdict in found.items() if verdict == "right")))
