@@ -1,0 +1,11 @@
+"""Every case gives in torch what it gives in ONNX Runtime, at a batch of one and of three where the batch is free."""
+
+import pytest
+
+from tests.ops.onnx_torch.cases import CASES, Case
+from tests.ops.onnx_torch.check import check
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_as_onnx_runtime(case: Case):
+    check(case.build(), low=case.low, high=case.high)

@@ -1,0 +1,101 @@
+"""The hub's normal form: fewer nodes, the same weights."""
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from mlconverter.hub.model import WEIGHT_KEY
+from mlconverter.hub.normalise import is_weight, mark_weights, normalise
+from tests.ops.onnx_torch.models import FLOAT, INT64, N, ints, model, node, weight
+
+
+def normal(proto: onnx.ModelProto) -> ir.Model:
+    return normalise(ir.from_proto(proto))
+
+
+def ops(graph_model: ir.Model) -> list[str]:
+    return [n.op_type for n in graph_model.graph]
+
+
+def test_constants_are_initializers():
+    constant = onnx.helper.make_node("Constant", [], ["c"], value=onnx.numpy_helper.from_array(weight(3)))
+    found = normal(model([constant, node("Add", "x c", "y")], {"x": (N, 3)}, {"y": FLOAT}))
+    assert ops(found) == ["Add"]
+    assert is_weight(found.graph.initializers["c"])
+
+
+def test_identities_and_casts_to_the_same_are_gone():
+    nodes = [node("Identity", "x", "a"), node("Cast", "a", "b", to=FLOAT), node("Relu", "b", "y")]
+    assert ops(normal(model(nodes, {"x": (N, 3)}, {"y": FLOAT}))) == ["Relu"]
+
+
+def test_a_cast_keeps_how_it_saturates():
+    nodes = [node("CastLike", "x like", "y", saturate=0)]
+    kind = onnx.TensorProto.FLOAT8E4M3FN
+    found = normal(model(nodes, {"x": (N, 3), "like": (kind, (1,))}, {"y": kind}))
+    assert ops(found) == ["Cast"]
+    assert found.graph[0].attributes["saturate"].as_int() == 0
+
+
+def test_equal_weights_stay_two():
+    nodes = [node("MatMul", "x a", "h"), node("MatMul", "h b", "y")]
+    found = normal(model(nodes, {"x": (N, 4)}, {"y": FLOAT}, {"a": weight(4, 4), "b": weight(4, 4)}))
+    assert {v.metadata_props[WEIGHT_KEY] for v in found.graph.initializers.values()} == {"a", "b"}
+
+
+def test_what_holds_a_weight_is_not_folded():
+    nodes = [node("Transpose", "w", "t", perm=[1, 0]), node("MatMul", "x t", "y")]
+    assert ops(normal(model(nodes, {"x": (N, 4)}, {"y": FLOAT}, {"w": weight(5, 4)}))) == ["Transpose", "MatMul"]
+
+
+def test_the_fixed_part_of_a_shape_folds_though_the_batch_is_free():
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Slice", "s one end", "rest"),
+        node("ReduceProd", "rest", "size", keepdims=1),
+        node("Concat", "minus size", "target", axis=0),
+        node("Reshape", "x target", "y"),
+    ]
+    weights = {"one": ints(1), "end": ints(9), "minus": ints(-1)}
+    found = normal(model(nodes, {"x": (N, 3, 4)}, {"y": FLOAT}, weights))
+    assert ops(found) == ["Reshape"]
+    target = found.graph[0].inputs[1]
+    assert target is not None and target.const_value is not None
+    assert target.const_value.numpy().tolist() == [-1, 12]
+
+
+def test_splitting_into_a_sequence_and_picking_from_it_is_a_split():
+    nodes = [
+        node("SplitToSequence", "x sizes", "parts", axis=1),
+        node("SequenceAt", "parts zero", "a"),
+        node("SequenceAt", "parts last", "b"),
+    ]
+    weights = {"sizes": ints(1, 3), "zero": np.array(0, np.int64), "last": np.array(-1, np.int64)}
+    assert ops(normal(model(nodes, {"x": (N, 4)}, {"a": FLOAT, "b": FLOAT}, weights))) == ["Split"]
+
+
+def test_the_source_stays_as_it_is():
+    source = ir.from_proto(model([node("Identity", "x", "a"), node("Relu", "a", "y")], {"x": (N, 3)}, {"y": FLOAT}))
+    normalise(source)
+    assert ops(source) == ["Identity", "Relu"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "weights", "expected"),
+    [
+        ([node("Conv", "x w b", "y")], {"w": weight(1, 2, 1, 1), "b": weight(1)}, {"w", "b"}),
+        ([node("Mul", "x s", "y")], {"s": weight(1)}, set()),
+        ([node("Resize", "x _ s", "y")], {"s": np.ones(4, np.float32)}, set()),
+        ([node("Gather", "x i", "y")], {"i": ints(0, 1)}, set()),
+    ],
+)
+def test_which_initializers_are_weights(nodes, weights, expected):
+    source = ir.from_proto(model(nodes, {"x": (N, 2, 3, 3)}, {"y": FLOAT}, weights))
+    assert {link.source for link in mark_weights(source)} == expected
+
+
+def test_unused_nodes_are_gone():
+    nodes = [node("Relu", "x", "y"), node("Shape", "x", "unused")]
+    assert ops(normal(model(nodes, {"x": (N, 3)}, {"y": FLOAT}))) == ["Relu"]
+    assert INT64 == onnx.TensorProto.INT64
