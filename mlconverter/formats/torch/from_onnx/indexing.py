@@ -53,9 +53,7 @@ def gather_nd(g: Builder, x: Tensor, indices: Tensor, *, batch_dims: int = 0) ->
 
 
 @translates("ScatterElements", 11, 13, 16, 18)
-def scatter_elements(
-    g: Builder, x: Tensor, indices: Tensor, updates: Tensor, *, axis: int, reduction: str = "none"
-) -> Tensor:
+def scatter_elements(g: Builder, x: Tensor, indices: Tensor, updates: Tensor, *, axis: int, reduction: str = "none") -> Tensor:
     """ScatterElements → x.scatter, x.scatter_reduce with a reduction."""
     return g.call(runtime.scatter_elements, x, indices, updates, axis, reduction)
 

@@ -116,4 +116,3 @@ def lp_pool(
     stride, dilation = tuple(strides or [1] * rank), tuple(dilations or [1] * rank)
     begins, ends = spatial_pads(None if auto_pad == "VALID" else pads, rank)
     return g.call(runtime.lp_pool, x, tuple(kernel_shape), stride, dilation, begins, ends, auto_pad, bool(ceil_mode), p)
-

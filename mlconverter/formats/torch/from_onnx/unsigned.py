@@ -24,9 +24,7 @@ _DIVIDES = frozenset("Div Mod Mean ReduceMean Pow Relu PRelu Abs Sign ReduceL1 R
 """What 64 signed bits compute for up to 32 unsigned ones."""
 
 
-def through_signed(
-    g: Builder, op: str, function: Callable[..., Any], inputs: Sequence[Any], attributes: dict[str, Any]
-) -> Any:
+def through_signed(g: Builder, op: str, function: Callable[..., Any], inputs: Sequence[Any], attributes: dict[str, Any]) -> Any:
     """Run a translator; where torch has no kernel for its unsigned operands, on ``int64`` in their place.
 
     Raises:

@@ -74,9 +74,7 @@ def top_k(x: torch.Tensor, k: torch.Tensor | int, axis: int, largest: bool) -> t
     return values.narrow(axis, 0, count), indices.narrow(axis, 0, count)
 
 
-def one_hot(
-    indices: torch.Tensor, depth: torch.Tensor | int, values: torch.Tensor, axis: int
-) -> torch.Tensor:
+def one_hot(indices: torch.Tensor, depth: torch.Tensor | int, values: torch.Tensor, axis: int) -> torch.Tensor:
     """ONNX ``OneHot``: indices beyond the depth give no hot element."""
     count = number(depth)
     axis %= indices.dim() + 1

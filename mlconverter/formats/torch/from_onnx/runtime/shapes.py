@@ -94,9 +94,7 @@ def backward(size: int, start: int, end: int, step: int) -> tuple[int, int]:
     return start, max(0, -((start - end) // step))
 
 
-def pad(
-    x: torch.Tensor, pads: IntsAtRunTime, axes: IntsAtRunTime | None, mode: str, value: torch.Tensor | float
-) -> torch.Tensor:
+def pad(x: torch.Tensor, pads: IntsAtRunTime, axes: IntsAtRunTime | None, mode: str, value: torch.Tensor | float) -> torch.Tensor:
     """ONNX ``Pad``."""
     along, amounts = list(range(x.dim())) if axes is None else ints(axes), ints(pads)
     begins, ends = amounts[: len(along)], amounts[len(along) :]
@@ -142,5 +140,3 @@ def pad_axis(x: torch.Tensor, axis: int, begin: int, end: int, mode: str) -> tor
         positions = positions % period
         positions = torch.where(positions < size, positions, period - positions)
     return x.index_select(axis, positions)
-
-

@@ -141,8 +141,6 @@ def _window_sums(x: torch.Tensor, kernel: Sequence[int], stride: Sequence[int], 
     return x
 
 
-
-
 def lp_pool(
     x: torch.Tensor,
     kernel: Sequence[int],
