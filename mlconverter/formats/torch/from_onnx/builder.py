@@ -12,7 +12,19 @@ import torch
 from torch import fx, nn
 
 from mlconverter.formats.torch.from_onnx import runtime
-from mlconverter.formats.torch.from_onnx.values import DTYPES, Array, Const, Ints, Sizes, Tensor, Tracer, Value, dtype_of, know
+from mlconverter.formats.torch.from_onnx.values import (
+    DTYPES,
+    Array,
+    Const,
+    Ints,
+    Sizes,
+    Tensor,
+    Tracer,
+    UnknownAtConversion,
+    Value,
+    dtype_of,
+    know,
+)
 from mlconverter.hub.io import numpy_name
 from mlconverter.hub.weights import Step, Transpose, WeightLink
 
@@ -222,6 +234,8 @@ def _dotted(name: str) -> str:
 
 def _to_torch(array: Array) -> torch.Tensor:
     """A tensor of its own memory; the one copy that a weight goes through."""
+    if array.dtype.kind in "OSU":
+        raise UnknownAtConversion("torch has no strings")
     own = np.array(array, order="C")
     if own.dtype.name.startswith(("bfloat16", "float8")):  # a type that numpy knows by name only
         return torch.from_numpy(own.view(np.int16 if own.dtype.itemsize == 2 else np.int8)).view(DTYPES[own.dtype.name])
