@@ -6,7 +6,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -259,7 +259,13 @@ class BaseConverter(ABC):
         return self.to("tflite", **options)
 
     def to_trt(self, **options: Any) -> Any:
-        """The model as a ``TRTEngine``."""
+        """The model as a ``TRTEngine``.
+
+        Raises:
+            NotConvertibleError: TensorRT engines cannot be made yet.
+        """
+        if "trt" not in formats:
+            raise NotConvertibleError("TensorRT engines cannot be made yet; to_onnx() gives what TensorRT's own tools take.")
         return self.to("trt", **options)
 
     def conversion(self, format: str, **options: Any) -> Conversion:
@@ -328,6 +334,8 @@ class BaseConverter(ABC):
         """
         start = time.perf_counter()
         reference = self._latest_torch() if model is None or isinstance(model, Mapping) else None
+        if (model if model is not None else reference) is self.source:
+            return self.source  # the origin was trained itself: nothing has to find a way back
         trained = formats["torch"].trained_weights(model if model is not None else reference, reference)
         if trained.source_hash != self._source_hash():
             raise SignatureError(
@@ -449,9 +457,10 @@ class BaseConverter(ABC):
         if path is None:
             return None
         try:
-            return formats[format]._read(path)  # type: ignore[no-any-return]
+            found = formats[format]._read(path)
         except NotConvertibleError:
             return None  # this format's files do not hold the whole model; it is made anew
+        return replace(found, notes=(f"read from '{path}'",))
 
     def _to_disk(self, format: str, options: ConvertOptions, result: Conversion) -> None:
         if self._store is None or not formats[format].extensions:

@@ -58,9 +58,29 @@ def load_model(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> ir.M
     """
     proto = read_proto(source)
     try:
-        return ir.from_proto(proto)
+        model = ir.from_proto(proto)
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptModelError(f"The ONNX model has an inconsistent graph: {error}") from error
+    _detach(model)
+    return model
+
+
+def _detach(model: ir.Model) -> None:
+    """Give tensors names of their own: renaming one that is backed by a protobuf renames it there, in the caller's model."""
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if value.const_value is not None:
+                value.const_value = _named(value.const_value)
+        for node in graph:
+            for name, attribute in node.attributes.items():
+                if attribute.type is ir.AttributeType.TENSOR and not attribute.is_ref():
+                    node.attributes[name] = ir.AttrTensor(name, _named(attribute.as_tensor()))
+
+
+def _named(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    if tensor.dtype is ir.DataType.STRING:
+        return ir.StringTensor(tensor.string_data(), shape=tensor.shape, name=tensor.name)  # type: ignore[attr-defined]
+    return ir.LazyTensor(lambda: tensor, tensor.dtype, tensor.shape, name=tensor.name)  # type: ignore[arg-type]
 
 
 def save_proto(proto: onnx.ModelProto, path: Path) -> None:

@@ -123,6 +123,8 @@ def _finished(
         value.metadata_props[ROLE_KEY] = "parameter" if value.name in parameters else "buffer"
     mark_weights(model)
     model = normalise(model)
+    for value in model.graph.initializers.values():
+        value.metadata_props.setdefault(ROLE_KEY, "buffer")  # computed by the graph itself, so nothing to train
     names = options.output_names or (("output",) if outputs == 1 else tuple(f"output_{i}" for i in range(outputs)))
     if len(names) != len(model.graph.outputs):
         raise SignatureError(f"output_names has {len(names)} names for {len(model.graph.outputs)} outputs.")
