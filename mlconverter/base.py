@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
-from mlconverter.cache import IntermediateStore, ManifestKey, atomic_write
-from mlconverter.errors import ConversionError, NotConvertibleError, SaveError, SignatureError
+from mlconverter.cache import IntermediateStore, ManifestKey, atomic_write, versions_of
+from mlconverter.conversion import Conversion, Trained, TrainedWeights
+from mlconverter.errors import ConversionError, NotConvertibleError, SignatureError
 from mlconverter.hub.boundary import border_change, change_border
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.rebatch import BATCH
-from mlconverter.hub.weights import Array, WeightLink, write_back
+from mlconverter.hub.weights import Array, write_back
 from mlconverter.logs import get_logger
 from mlconverter.options import ConvertOptions
 from mlconverter.registry import formats
@@ -25,48 +25,8 @@ from mlconverter.report import Report, Step
 from mlconverter.signature import IOSignature
 from mlconverter.verification import Permuted, Runner, VerificationResult, verify_runners
 
-Trained = Any
-"""What ``to_origin_type`` takes: a trained module, or its state by name."""
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """A model that came out of the hub.
-
-    Attributes:
-        model: in its own format.
-        signature: what it takes and gives.
-        notes: for the report.
-    """
-
-    model: Any
-    signature: IOSignature
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class TrainedWeights:
-    """What comes back from training.
-
-    Attributes:
-        values: the trained tensors by name.
-        links: from the origin's tensors to them.
-        source_hash: digest of the origin.
-        options: the choices under which the origin was converted.
-        signature: inputs and outputs of the trained model.
-        changed: how the model's graph differs from the one that was converted, empty where it does not.
-        model: the trained model itself.
-        runner: makes a runner of it holding other values of the linked tensors.
-    """
-
-    values: Mapping[str, Array]
-    links: tuple[WeightLink, ...]
-    source_hash: str
-    options: ConvertOptions
-    signature: IOSignature
-    changed: str
-    model: Any
-    runner: Callable[[Mapping[str, Array]], Runner]
+TAKE_PART = ("mlconverter", "onnx", "onnx-ir", "onnxscript", "torch", "ai-edge-litert")
+"""Packages whose version decides on what a conversion gives."""
 
 
 class BaseConverter(ABC):
@@ -113,7 +73,8 @@ class BaseConverter(ABC):
         **options: Any,
     ) -> None:
         if (model is None) == (model_path is None) and not self._takes_both():
-            raise SignatureError(f"{type(self).__name__} takes a model or a model_path: {'both were' if model is not None else 'neither was'} given.")
+            given = "both were given" if model is not None else "neither was given"
+            raise SignatureError(f"{type(self).__name__} takes a model or a model_path: {given}.")
         if model_path is not None and not Path(model_path).is_file():
             raise FileNotFoundError(f"There is no file '{os.fspath(model_path)}'.")
         self.options = ConvertOptions().having(**options)
@@ -280,11 +241,11 @@ class BaseConverter(ABC):
         stored = self._from_disk(format, chosen)
         if stored is not None:
             result = stored
-        elif format == self.format and not border_change(self.signature, chosen.io_layout):
-            result = Conversion(self.source, self.signature)
+        elif format == self.format and not border_change(self._plain_signature(), chosen.io_layout):
+            result = Conversion(self.source, self._plain_signature())
         else:
-            way: Callable[[ConvertOptions], Conversion] = getattr(self, f"_to_{format}", lambda o: self._to(format, o))
-            result = way(chosen) if format != "onnx" else self._to("onnx", chosen)
+            ways = {"torch": self._to_torch, "tflite": self._to_tflite, "trt": self._to_trt}
+            result = ways.get(format, partial(self._to, format))(chosen)
         seconds = time.perf_counter() - start
         if result.model is not self.source:
             verification = self._verify(target, result, chosen)
@@ -310,7 +271,7 @@ class BaseConverter(ABC):
             SaveError: no format has this extension, or the file cannot be written.
         """
         target = Path(path)
-        name = format or format_of_extension(target)
+        name = format or formats.of_extension(target)
         model = self.to(name, **options)
         cls = formats[name]
         atomic_write(target, lambda temporary: cls._write(model, temporary))
@@ -348,12 +309,15 @@ class BaseConverter(ABC):
         else:
             stored = self._stored_weights(sorted({link.source for link in trained.links}))
             changed = write_back(stored, trained.links, trained.values)
-            result, way = self._with_weights(changed) if changed else self.source, "trained weights written back into the origin"
+            result, way = (
+                (self._with_weights(changed) if changed else self.source),
+                "trained weights written back into the origin",
+            )
             # Half-precision or integer storage rounds. The file has to compute what the rounded weights compute, to the
             # last digit; how far rounding moves the outputs is the origin's choice of storage, and reported.
             kept = {link.target: link.get(changed.get(link.source, stored[link.source])) for link in trained.links}
             verification = self._verify_trained(result, trained, kept)
-            notes = _rounding_notes(trained.values, kept)
+            notes = trained.rounding(kept)
         self.report.way_back = way
         self._record(Step(f"torch → {self.format} (way back)", time.perf_counter() - start, verification, (way, *notes)))
         verification.raise_if_wrong()
@@ -362,8 +326,8 @@ class BaseConverter(ABC):
     def _convert_anew(self, trained: TrainedWeights) -> Any:
         """A model of this format made from a trained model whose graph is no longer the origin's."""
         raise NotConvertibleError(
-            f"The trained module no longer computes the origin's graph ({trained.changed}), so its weights alone do not carry it, "
-            f"and a new {self.format} model cannot be made from it yet."
+            f"The trained module no longer computes the origin's graph ({trained.changed}), so its weights alone do not carry "
+            f"it, and a new {self.format} model cannot be made from it yet."
         )
 
     def _verify_trained(self, result: Any, trained: TrainedWeights, values: Mapping[str, Array]) -> VerificationResult:
@@ -416,7 +380,6 @@ class BaseConverter(ABC):
             return VerificationResult.unverified("verify=False")
         plain = self._plain_signature()
         change = border_change(plain, options.io_layout)
-
         try:
             with self._runner(self.source, plain) as source, target._runner(result.model, result.signature) as runner:
                 return verify_runners(
@@ -439,16 +402,9 @@ class BaseConverter(ABC):
             get_logger().debug("{}: {}", step.name, note)
 
     def _manifest_key(self, format: str, options: ConvertOptions) -> ManifestKey:
-        from importlib.metadata import PackageNotFoundError, version
-
-        versions = {}
-        for package in ("mlconverter", "onnx", "onnx-ir"):
-            try:
-                versions[package] = version(package)
-            except PackageNotFoundError:
-                versions[package] = "source"
         stem = self.model_path.stem if self.model_path is not None else f"{self.format}-model"
-        return ManifestKey(stem, format, formats[format].extensions[0], self._source_hash(), options.as_text(), versions)
+        extension = formats[format].extensions[0]
+        return ManifestKey(stem, format, extension, self._source_hash(), options.as_text(), versions_of(TAKE_PART))
 
     def _from_disk(self, format: str, options: ConvertOptions) -> Conversion | None:
         if not self._reuse or self._store is None or format == self.format:
@@ -457,7 +413,7 @@ class BaseConverter(ABC):
         if path is None:
             return None
         try:
-            found = formats[format]._read(path)
+            found: Conversion = formats[format]._read(path)
         except NotConvertibleError:
             return None  # this format's files do not hold the whole model; it is made anew
         return replace(found, notes=(f"read from '{path}'",))
@@ -475,31 +431,3 @@ def _source_batch(signature: IOSignature) -> dict[str, int]:
     """The fixed batch of a signature, as the size of the trained module's free one."""
     first = next((s.shape[0] for s in signature.inputs if s.shape), None)
     return {BATCH: first} if isinstance(first, int) else {}
-
-
-def _rounding_notes(trained: Mapping[str, Array], kept: Mapping[str, Array]) -> tuple[str, ...]:
-    """What the origin's storage could not hold of the trained values."""
-    rounded = 0
-    most = 0.0
-    for name, value in kept.items():
-        largest = float(np.max(np.abs(trained[name]), initial=0.0))
-        moved = float(np.max(np.abs(trained[name].astype(np.float64) - value), initial=0.0))
-        if moved > 0:
-            rounded += 1
-            most = max(most, moved / largest)
-    if not rounded:
-        return ()
-    return (f"The origin's storage rounds {rounded} of {len(kept)} trained tensors, by at most {most:.1e} of their largest value.",)
-
-
-def format_of_extension(path: Path) -> str:
-    """The format that owns a file's extension.
-
-    Raises:
-        SaveError: none does.
-    """
-    for cls in formats:
-        if path.suffix.lower() in cls.extensions:
-            return str(cls.format)
-    known = ", ".join(f"{e} ({cls.format})" for cls in formats for e in cls.extensions)
-    raise SaveError(f"No format has the extension '{path.suffix}' of '{path}'. Known extensions: {known}. Or name it: format=….")

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,19 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | bytearray | memo
     finally:
         temporary.unlink(missing_ok=True)
     return target
+
+
+def versions_of(packages: Iterable[str]) -> dict[str, str]:
+    """The installed versions of packages by name; those that are not installed are absent."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {}
+    for package in packages:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class Converter:
     """Converts a model to any other format, and back to the one that it came from.
 
     Args:
-        model: a model in memory: a ``torch.nn.Module``, a ``ModelProto``, a ``TFLiteModel``, the bytes of a TFLite file.
+        model: a ``torch.nn.Module``, a ``ModelProto``, a ``TFLiteModel``, the bytes of a TFLite file, or a path.
         model_path: a file instead; the format is told by its content, then by its extension.
         input_shape: shapes of a torch model's inputs: one, several, a dict by name, or example inputs.
         load_intermediate_models_from_disk: reuse the files of earlier conversions where they are still right.
@@ -47,6 +47,8 @@ class Converter:
         output_dir: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> None:
+        if model_path is None and isinstance(model, (str, os.PathLike)):
+            model, model_path = None, model
         cls = format_of(model, model_path)
         self._inner: BaseConverter = cls(
             model,
@@ -117,7 +119,8 @@ def format_of(model: Any = None, model_path: str | os.PathLike[str] | None = Non
     if model is not None:
         owners = [cls for cls in formats if cls.owns_model(model)]
         if not owners:
-            raise UnknownFormatError(f"No format owns objects of type {type(model).__module__}.{type(model).__qualname__}.", known=formats.names())
+            kind = f"{type(model).__module__}.{type(model).__qualname__}"
+            raise UnknownFormatError(f"No format owns objects of type {kind}.", known=formats.names())
         return owners[0]
     if model_path is None:
         raise UnknownFormatError("Give a model or a model_path.", known=formats.names())

@@ -7,9 +7,10 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, TypeVar
 
-from mlconverter.errors import UnknownFormatError
+from mlconverter.errors import SaveError, UnknownFormatError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Check = Callable[[Any], str | None]
@@ -50,12 +51,12 @@ class FormatRegistry:
         """Import every format folder and entry point, once."""
         if self._discovered:
             return
-        self._discovered = True
         package = importlib.import_module(self._package)
         for module in pkgutil.iter_modules(package.__path__, f"{self._package}."):
             importlib.import_module(module.name)
         for entry in entry_points(group=self._group):
             entry.load()
+        self._discovered = True  # last: a format that fails to import fails at every look-up, not only at the first
 
     def __getitem__(self, name: str) -> type[Any]:
         self.discover()
@@ -71,6 +72,20 @@ class FormatRegistry:
     def __iter__(self) -> Iterator[type[Any]]:
         self.discover()
         return iter(tuple(self._classes.values()))
+
+    def of_extension(self, path: Path) -> str:
+        """Name of the format that owns a file's extension.
+
+        Raises:
+            SaveError: none does.
+        """
+        for cls in self:
+            if path.suffix.lower() in cls.extensions:
+                return str(cls.format)
+        known = ", ".join(f"{extension} ({cls.format})" for cls in self for extension in cls.extensions)
+        raise SaveError(
+            f"No format has the extension '{path.suffix}' of '{path}', and no format was named. Known extensions: {known}."
+        )
 
     def names(self) -> tuple[str, ...]:
         """Names of all formats, sorted."""

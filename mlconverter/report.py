@@ -46,6 +46,11 @@ class Report:
         """The notes of all steps."""
         return tuple(note for step in self.steps for note in step.notes)
 
+    @property
+    def verdict(self) -> str:
+        """The verdict of the last step, empty before there is one."""
+        return self.steps[-1].verdict if self.steps else ""
+
     def __str__(self) -> str:
         lines = []
         for step in self.steps:

@@ -92,6 +92,14 @@ class IOSignature:
         """Names of the free dimensions of the inputs, each once."""
         return tuple(dict.fromkeys(d for s in self.inputs for d in s.shape or () if isinstance(d, str)))
 
+    def laid_out(self, layout: Layout) -> IOSignature:
+        """The same signature with image-like tensors, those of rank 4, said to be in a layout."""
+
+        def said(specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+            return tuple(replace(s, layout=layout if s.shape is not None and len(s.shape) == 4 else s.layout) for s in specs)
+
+        return replace(self, inputs=said(self.inputs), outputs=said(self.outputs))
+
     def with_names(self, inputs: Iterable[str], outputs: Iterable[str]) -> IOSignature:
         """The same signature under other names."""
         return replace(

@@ -85,5 +85,3 @@ def _runner(model: Any, input_shape: Any) -> tuple[Runner, str]:
     given = {} if cls.format != "torch" else {"input_shape": input_shape}
     converter = cls(model_path=model, **given) if is_path else cls(model, **given)
     return converter.source_runner(), cls.format
-
-

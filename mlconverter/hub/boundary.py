@@ -158,7 +158,8 @@ def _change_output(graph: ir.Graph, name: str, perm: Perm) -> None:
     else:
         source, merged = old, perm
     old.name = f"{name}_inner"
-    if merged == tuple(range(len(merged))) and not source.is_graph_output() and not source.is_graph_input() and source.const_value is None:
+    computed = source.producer() is not None and not source.is_graph_output()
+    if merged == tuple(range(len(merged))) and computed:
         source.name = name
         graph.outputs[position] = source
     else:

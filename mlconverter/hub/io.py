@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import onnx_ir as ir
 
@@ -79,8 +79,8 @@ def _detach(model: ir.Model) -> None:
 
 def _named(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     if tensor.dtype is ir.DataType.STRING:
-        return ir.StringTensor(tensor.string_data(), shape=tensor.shape, name=tensor.name)  # type: ignore[attr-defined]
-    return ir.LazyTensor(lambda: tensor, tensor.dtype, tensor.shape, name=tensor.name)  # type: ignore[arg-type]
+        return ir.StringTensor(tensor.numpy(), name=tensor.name)
+    return ir.LazyTensor(lambda: tensor, tensor.dtype, cast(ir.Shape, tensor.shape), name=tensor.name)
 
 
 def save_proto(proto: onnx.ModelProto, path: Path) -> None:
@@ -100,7 +100,7 @@ def _resolve_external_data(proto: onnx.ModelProto, folder: Path) -> None:
     for tensor in outside:
         location = next(e.value for e in tensor.external_data if e.key == "location")
         if not (folder / location).is_file():
-            raise CorruptModelError(f"Weight '{tensor.name}' lies in '{location}', which is missing beside the model in '{folder}'.")
+            raise CorruptModelError(f"The weight '{tensor.name}' lies in '{location}', which is missing in '{folder}'.")
     if outside:
         load_external_data_for_model(proto, str(folder))
 

@@ -83,6 +83,10 @@ class VerificationResult:
         """Whether the target is verified."""
         return self.verdict == "verified"
 
+    def __str__(self) -> str:
+        """The summary; ``repr`` shows every field."""
+        return self.summary()
+
     def raise_if_wrong(self) -> Self:
         """The result itself.
 

@@ -13,6 +13,7 @@ LAYERS = (
     {"errors", "signature", "options", "registry"},
     {"hub"},
     {"verification", "cache", "report", "logs"},
+    {"conversion"},
     {"base"},
     {"formats"},
     {"converter", "testing", "export", "train", "cli", "__init__", "__main__"},

@@ -16,7 +16,6 @@ REFUSED: dict[str, dict[tuple[str, int], str]] = {
         ("Tile", 1): "repeats along one axis that is an input",
         ("Upsample", 1): "experimental: one scale each for height and width",
     },
-    "onnx-tflite": {},
 }
 """By route: versions of translated operators that are refused on purpose, and why."""
 

@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mlconverter import BaseConverter, Converter, MLConverterError, NotConvertibleError, SaveError, UnknownFormatError
-from mlconverter.base import Conversion
+from mlconverter import BaseConverter, Converter, NotConvertibleError, SaveError, UnknownFormatError
+from mlconverter.conversion import Conversion
 from mlconverter.formats.onnx.runner import OnnxRuntimeRunner
 from mlconverter.hub.io import load_model, signature_of, to_proto
 from mlconverter.hub.model import HubModel
@@ -155,13 +155,12 @@ class TestEveryFormat:
 
     def test_other_formats_or_a_plain_refusal(self, source: Converter) -> None:
         for name in formats.names():
-            try:
-                model = getattr(source, f"to_{name}")()
-            except MLConverterError as error:
-                assert len(str(error)) > 40, f"{source.origin_format} → {name} refuses without saying why"
-                assert isinstance(error, NotConvertibleError)
-            else:
-                assert model is getattr(source, f"to_{name}")(), "the same options give another object"
+            if name == "tflite" and source.origin_format != "tflite":
+                with pytest.raises(NotConvertibleError, match="not there yet"):
+                    source.to_tflite()
+                continue
+            model = getattr(source, f"to_{name}")()
+            assert model is getattr(source, f"to_{name}")(), "the same options give another object"
         assert all(step.verdict == "verified" for step in source.report.steps), str(source.report)
 
     def test_its_own_format_is_the_source(self, source: Converter) -> None:

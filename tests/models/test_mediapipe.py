@@ -60,10 +60,12 @@ def zoo_runner(name: str):
 
 def test_a_batch_of_four_is_four_runs(converted) -> None:
     """The batch of 1 that the file bakes in is free in torch."""
-    name, converter, module, inputs = converted
+    name, _, module, inputs = converted
     rng = np.random.default_rng(1)
     photo = inputs[0]
-    items = torch.from_numpy(np.concatenate([np.roll(photo, int(rng.integers(1, 40)), 1) * f for f in (1.0, 0.8, 0.6, 0.9)]).astype("f4"))
+    items = torch.from_numpy(
+        np.concatenate([np.roll(photo, int(rng.integers(1, 40)), 1) * f for f in (1.0, 0.8, 0.6, 0.9)]).astype("f4")
+    )
     with torch.no_grad():
         together = module(items)
         single = [module(items[i : i + 1]) for i in range(4)]
@@ -114,7 +116,10 @@ def test_channels_first(converted) -> None:
 def test_the_way_back(name: str) -> None:
     """Untouched, perturbed and restored, trained, and changed by hand; in a process of its own."""
     run = subprocess.run(
-        [sys.executable, "-m", "tests.models.way_back", str(zoo.model("mediapipe", name))], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tests.models.way_back", str(zoo.model("mediapipe", name))],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 0, run.stderr[-2000:]
 

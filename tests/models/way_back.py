@@ -11,7 +11,6 @@ from mlconverter import Converter, NotConvertibleError
 from mlconverter.hub.weights import Cast
 from tests import zoo
 
-
 LEARNING_RATE = 1e-5
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from mlconverter.base import BaseConverter, Conversion, TrainedWeights
+from mlconverter.base import BaseConverter
+from mlconverter.conversion import Conversion, TrainedWeights
 from mlconverter.errors import ConversionError, CorruptModelError, SignatureError
 from mlconverter.hub.io import load_model, read_proto, signature_of, to_proto
 from mlconverter.hub.model import HubModel
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_modules=("onnx", "onnx_ir")):
     """An ONNX model: a ``ModelProto``, the bytes of a file, an ``onnx_ir.Model``, or a path."""
 
-    op_routes = {}
+    op_routes: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def owns_path(cls, path: Path) -> bool:
@@ -53,7 +53,9 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
             model = to_proto(model)
         elif model is not None and not isinstance(model, (onnx.ModelProto, bytes)):
             raise SignatureError(f"An ONNX model is a ModelProto, bytes or an onnx_ir.Model, not {type(model).__name__}.")
-        self._proto: onnx.ModelProto = read_proto(self.model_path if model is None else model)
+        source = model if model is not None else self.model_path
+        assert source is not None
+        self._proto: onnx.ModelProto = read_proto(source)
         self._digest = hashlib.sha256(self._proto.SerializeToString(deterministic=True)).hexdigest()
 
     @property
@@ -66,13 +68,8 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
 
     def _to_onnx(self, options: ConvertOptions) -> HubModel:
         model = load_model(self._proto)
-        signature = signature_of(model)
-        # What ONNX says of layouts is a convention: image-like tensors have their channels first.
-        inputs, outputs = (
-            tuple(replace(s, layout="channels_first") if s.shape is not None and len(s.shape) == 4 else s for s in specs)
-            for specs in (signature.inputs, signature.outputs)
-        )
-        return HubModel(model, replace(signature, inputs=inputs, outputs=outputs))
+        # Of layouts ONNX says nothing; its convention has the channels of image-like tensors first.
+        return HubModel(model, signature_of(model).laid_out("channels_first"))
 
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
@@ -146,7 +143,7 @@ def _store(tensor: onnx.TensorProto, array: np.ndarray[Any, Any]) -> None:
     """Put values into a tensor in the form in which it holds them already: raw bytes or a typed list."""
     from onnx import TensorProto
 
-    typed = {TensorProto.FLOAT: "float_data", TensorProto.DOUBLE: "double_data"}.get(tensor.data_type)
+    typed = {int(TensorProto.FLOAT): "float_data", int(TensorProto.DOUBLE): "double_data"}.get(tensor.data_type)
     if typed is not None and not tensor.HasField("raw_data") and len(getattr(tensor, typed)):
         getattr(tensor, typed)[:] = array.reshape(-1).tolist()
         return

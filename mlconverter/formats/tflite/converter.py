@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from mlconverter.base import BaseConverter, Conversion
+from mlconverter.base import BaseConverter
+from mlconverter.conversion import Conversion
 from mlconverter.errors import NotConvertibleError, SignatureError
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".lite"), model_modules=()):
     """A TFLite (LiteRT) model: a path, the bytes of a file, or a ``TFLiteModel``."""
 
-    op_routes = {"tflite-onnx": "mlconverter.formats.tflite.to_onnx.convert:translates"}
+    op_routes: ClassVar[Mapping[str, str]] = {"tflite-onnx": "mlconverter.formats.tflite.to_onnx.convert:translates"}
 
     @classmethod
     def owns_model(cls, model: Any) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from mlconverter.cache import atomic_write
 from mlconverter.formats.tflite.runner import Kernels, LiteRTRunner
@@ -77,9 +78,18 @@ class TFLiteModel:
 
         return Interpreter(model_content=self._content, num_threads=num_threads)
 
-    def __call__(self, *inputs: Array) -> Array | Sequence[Array]:
+    def __call__(self, *inputs: Array) -> Array | tuple[Array, ...]:
         """The outputs for inputs in the order of the signature: one array, or a tuple of several."""
-        with self.runner() as runner:
-            outputs = runner.run(dict(zip(self.signature.input_names, inputs, strict=True)))
+        named = dict(zip(self.signature.input_names, map(np.asarray, inputs), strict=True))
+        outputs = self._called.run(named)
         values = tuple(outputs[name] for name in self.signature.output_names)
         return values[0] if len(values) == 1 else values
+
+    @cached_property
+    def _called(self) -> LiteRTRunner:
+        """The runner behind calls, kept: to allocate its tensors takes longer than many a model."""
+        return self.runner()
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, specs)) for specs in (self.signature.inputs, self.signature.outputs))
+        return f"<TFLiteModel of {len(self):,} bytes, {inputs} → {outputs}>"

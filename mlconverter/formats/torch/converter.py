@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from mlconverter.base import BaseConverter, Conversion, TrainedWeights
+from mlconverter.base import BaseConverter
+from mlconverter.conversion import Conversion, TrainedWeights
 from mlconverter.errors import ConversionError, MissingDependencyError, NotConvertibleError, SignatureError, UnsafeModelError
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
@@ -30,7 +33,7 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
             :func:`~mlconverter.formats.torch.inputs.example_inputs`.
     """
 
-    op_routes = {"onnx-torch": "mlconverter.formats.torch.from_onnx:translates"}
+    op_routes: ClassVar[Mapping[str, str]] = {"onnx-torch": "mlconverter.formats.torch.from_onnx:translates"}
 
     @classmethod
     def _takes_both(cls) -> bool:
@@ -93,7 +96,8 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
             freed = free_batch(hub)
             try:
                 module, notes = convert(freed, options, source_hash)
-                reason = batch_failure(cls._runner(module, freed.signature), PROOF_BATCH)
+                with contextlib.redirect_stderr(io.StringIO()):  # torch.fx prints the code of a forward that fails
+                    reason = batch_failure(cls._runner(module, freed.signature), PROOF_BATCH)
             except ConversionError as error:
                 reason = f"it cannot be converted with a free batch: {error}"
             if reason is None:

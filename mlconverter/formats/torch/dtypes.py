@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import torch
 
-_NAMES = (
-    "float32 float64 float16 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool complex64 complex128".split()
-)
+_NAMES = "float32 float64 float16 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool complex64 complex128".split()
 
 DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _NAMES}
 """Torch's dtype by numpy's name."""

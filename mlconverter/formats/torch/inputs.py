@@ -48,7 +48,10 @@ def example_inputs(module: nn.Module, given: Any, names: tuple[str, ...] | None 
     """
     parameters = _parameters(module)
     if given is None:
-        raise SignatureError(f"A torch module does not say what it takes: give input_shape, for example (1, 3, 224, 224). It takes {parameters}.")
+        raise SignatureError(
+            "A torch module does not say which shapes it takes: give input_shape, for example (1, 3, 224, 224). "
+            f"Its inputs: {parameters}."
+        )
     if isinstance(given, Mapping):
         unknown = sorted(set(given) - set(parameters))
         if unknown and parameters:

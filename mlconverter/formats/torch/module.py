@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +54,7 @@ class ModuleOrigin:
     source_hash: str
     options: ConvertOptions
     signature: IOSignature
-    fingerprint: str
+    fingerprint: Mapping[str, str]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ModuleOrigin:
         return self  # nothing in it ever changes
@@ -118,7 +119,7 @@ class ConvertedModule(fx.GraphModule):
         for path, mask in self.origin.masks.items():
             parameter = self.get_parameter(path)
             stored = torch.from_numpy(np.array(mask)).to(parameter.dtype)
-            parameter.register_hook(lambda gradient, stored=stored: gradient * stored.to(gradient))
+            parameter.register_hook(partial(_masked, stored))  # type: ignore[no-untyped-call]
         if self.origin.storage:
             rounding = StorageRounding(self.origin.storage)
             self.register_forward_pre_hook(rounding.put)
@@ -139,7 +140,7 @@ class ConvertedModule(fx.GraphModule):
         return {name: tuple(found) for name, found in origins.items()}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ConvertedModule:
-        copy: ConvertedModule = super().__deepcopy__(memo)
+        copy = cast(ConvertedModule, super().__deepcopy__(memo))
         copy.round_to_storage = self.round_to_storage
         copy._watch()  # hooks are not copied along
         return copy
@@ -148,32 +149,41 @@ class ConvertedModule(fx.GraphModule):
         return ConvertedModule.__init__
 
 
+def _masked(stored: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    return gradient * stored.to(gradient)
+
+
 def unwrap(module: nn.Module) -> ConvertedModule | None:
     """The converted module in a module, also behind ``torch.compile``."""
     inner = getattr(module, "_orig_mod", module)
     return inner if isinstance(inner, ConvertedModule) else None
 
 
-def fingerprint(module: fx.GraphModule) -> str:
-    """What a module computes, as a digest: its code and the configuration of its layers, not the values of its weights.
+def fingerprint(module: fx.GraphModule) -> dict[str, str]:
+    """What a module computes, not the values of its weights: a digest of its code (``""``) and of each layer by name.
 
-    A changed activation or stride leaves the state-dict keys as they are and changes this.
+    A changed activation or stride leaves the state-dict keys as they are and changes this; so does a hook or a
+    forward of somebody's own.
     """
-    digest = hashlib.sha256(module.code.encode())
-    for name, layer in module.named_modules():
-        digest.update(f"{name}:{type(layer).__module__}.{type(layer).__qualname__}".encode())
-        if layer is not module:
-            digest.update(repr(_configuration(layer)).encode())
-            hooks = (layer._forward_hooks, layer._forward_pre_hooks, "forward" in vars(layer))
-            digest.update(repr([bool(h) for h in hooks]).encode())
-    for name, tensor in (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)):
-        digest.update(f"{name}:{tuple(tensor.shape)}:{tensor.is_floating_point()}".encode())
-    return digest.hexdigest()
+    digests = {}
+    for name, layer in module.named_modules(remove_duplicate=False):
+        kind = f"{type(layer).__module__}.{type(layer).__qualname__}"
+        does = module.code if layer is module else f"{kind} {_configuration(layer)}"
+        own = (*layer._parameters.items(), *layer._buffers.items())
+        holds = [(n, tuple(t.shape), t.is_floating_point()) for n, t in own if t is not None]
+        digests[name] = hashlib.sha256(f"{does} {_interference(layer)} {holds}".encode()).hexdigest()
+    return digests
 
 
 def _configuration(layer: nn.Module) -> list[tuple[str, Any]]:
     """Attributes of a layer that are plain values: strides, epsilons, modes."""
     plain = (int, float, str, bool, tuple, type(None))
-    return sorted(
-        (name, value) for name, value in vars(layer).items() if not name.startswith("_") and name != "training" and isinstance(value, plain)
-    )
+    values = vars(layer).items()
+    return sorted((n, v) for n, v in values if not n.startswith("_") and n != "training" and isinstance(v, plain))
+
+
+def _interference(layer: nn.Module) -> tuple[int, bool]:
+    """How many hooks change what a layer computes, those of the conversion left out, and whether its forward was replaced."""
+    hooks = (*layer._forward_hooks.values(), *layer._forward_pre_hooks.values())
+    foreign = [hook for hook in hooks if not isinstance(getattr(hook, "__self__", None), StorageRounding)]
+    return len(foreign), "forward" in vars(layer)

@@ -34,8 +34,9 @@ def state_hash(module: nn.Module) -> str:
     for name, tensor in (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)):
         digest.update(f"{name}:{tuple(tensor.shape)}:{tensor.dtype}".encode())
         flat = tensor.detach().cpu().contiguous().reshape(-1)
-        digest.update(memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else b"")
+        digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
     return digest.hexdigest()
+
 
 def state_of(trained: nn.Module | Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """All parameters and buffers of a module by name, those that are not saved with it included."""

@@ -51,7 +51,7 @@ def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOption
                 free_inputs, shapes = inputs, _dynamic_shapes(inputs)
             try:
                 model = _dynamo(module, free_inputs, shapes, options)
-            except Exception as error:  # the exporter raises whatever the module or torch.export raises
+            except Exception as error:  # noqa: BLE001 - the exporter raises whatever the module or torch.export raises
                 reasons.append(f"with a {'free' if batch else 'fixed'} batch: {_first_line(error)}")
                 continue
             notes = tuple(f"The batch stays fixed; export {reason}" for reason in reasons)
@@ -131,11 +131,7 @@ def _finished(
     _rename(model.graph, model.graph.inputs, [i.name for i in inputs])
     _rename(model.graph, model.graph.outputs, names)
     signature = signature_of(model)
-    specs = tuple(
-        replace(s, layout="channels_first" if s.shape is not None and len(s.shape) == 4 else None) for s in signature.inputs
-    )
-    out = tuple(replace(s, layout="channels_first" if s.shape is not None and len(s.shape) == 4 else None) for s in signature.outputs)
-    return HubModel(model, replace(signature, inputs=specs, outputs=out), notes=notes)
+    return HubModel(model, signature.laid_out("channels_first"), notes=notes)
 
 
 def _rename(graph: ir.Graph, values: Any, names: Any) -> None:
@@ -154,4 +150,3 @@ def _first_line(error: BaseException) -> str:
         error = error.__cause__
     text = str(error).strip()
     return f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"
-

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from mlconverter.base import TrainedWeights
+from mlconverter.conversion import TrainedWeights
 from mlconverter.errors import SignatureError
 from mlconverter.formats.torch.module import ConvertedModule, fingerprint, unwrap
 from mlconverter.formats.torch.runner import TorchRunner, to_numpy
@@ -32,8 +32,8 @@ def read(trained: nn.Module | Mapping[str, torch.Tensor], reference: Any) -> Tra
     module = unwrap(trained)
     if module is None:
         raise SignatureError(
-            f"This {type(trained).__name__} does not know where it comes from. Pass the module that to_torch() gave, a deep copy of it, "
-            "or load its state_dict into one."
+            f"This {type(trained).__name__} does not know where it comes from. Pass the module that to_torch() gave, "
+            "a deep copy of it, or a state_dict of it."
         )
     origin = module.origin
     values = {name: _as_float32_if_narrowed(to_numpy(tensor)) for name, tensor in state_of(module).items()}
@@ -59,10 +59,17 @@ def _as_float32_if_narrowed(array: Any) -> Any:
 
 def _difference(module: ConvertedModule) -> str:
     """How a module differs from the one that was converted, empty where it does not."""
-    if fingerprint(module) == module.origin.fingerprint:
+    before, now = module.origin.fingerprint, fingerprint(module)
+    if before == now:
         return ""
-    state = state_of(module)
-    lost = [link.target for link in module.origin.links if link.target not in state]
-    if lost:
-        return f"the module no longer has {', '.join(map(repr, lost[:3]))}"
-    return "the module's code or the configuration of one of its layers has changed"
+    gone, new = [n for n in before if n not in now], [n for n in now if n not in before]
+    changed = [n for n in before if n in now and before[n] != now[n]]
+    parts = [
+        *(["its code has changed"] if "" in changed else []),
+        *(
+            f"{what} {', '.join(map(repr, names[:3]))}" + (" …" if len(names) > 3 else "")
+            for what, names in (("changed:", [n for n in changed if n]), ("gone:", gone), ("new:", new))
+            if names
+        ),
+    ]
+    return "; ".join(parts)
