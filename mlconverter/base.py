@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 from mlconverter.cache import IntermediateStore, ManifestKey, atomic_write, versions_of
 from mlconverter.conversion import Conversion, Trained, TrainedWeights
 from mlconverter.errors import ConversionError, NotConvertibleError, SignatureError
-from mlconverter.hub.boundary import border_change, change_border
-from mlconverter.hub.model import HubModel
-from mlconverter.hub.rebatch import BATCH
+from mlconverter.hub.border import border_change
+from mlconverter.hub.model import BATCH, HubModel
 from mlconverter.hub.weights import Array, write_back
 from mlconverter.logs import get_logger
 from mlconverter.options import ConvertOptions
@@ -190,7 +189,12 @@ class BaseConverter(ABC):
             if plain not in self._hubs:
                 self._hubs[plain] = self._to_onnx(chosen)
             hub = self._hubs[plain]
-            self._hubs[key] = change_border(hub, border_change(hub.signature, chosen.io_layout))
+            change = border_change(hub.signature, chosen.io_layout)
+            if change:
+                from mlconverter.hub.relayout import change_border
+
+                hub = change_border(hub, change)
+            self._hubs[key] = hub
         return self._hubs[key]
 
     def to(self, format: str, **options: Any) -> Any:

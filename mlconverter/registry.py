@@ -117,6 +117,11 @@ class Translator:
         """The first line of the translator's docstring: its mapping."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
+    @property
+    def mapping(self) -> str:
+        """What the operator becomes: the summary behind its arrow."""
+        return (self.summary.partition(" → ")[2] or self.summary).rstrip(".")
+
 
 class OpRegistry:
     """The operators of one route.

@@ -54,7 +54,7 @@ def operators(place: str) -> list[OperatorRow]:
         translators = dict.fromkeys(known.find(op, version) for version in known.versions(op))
         for t in translators:
             assert t is not None
-            rows.append(OperatorRow(op, tuple(sorted(t.versions)), t.summary.rstrip("."), t.check is not None))
+            rows.append(OperatorRow(op, tuple(sorted(t.versions)), t.mapping, t.check is not None))
     return rows
 
 

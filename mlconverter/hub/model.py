@@ -17,6 +17,9 @@ WEIGHT_KEY = "mlconverter.weight"
 ROLE_KEY = "mlconverter.role"
 """Metadata key of an initializer whose source says what it is: ``parameter`` or ``buffer``."""
 
+BATCH = "batch"
+"""Name of a batch that this package frees."""
+
 
 @dataclass(frozen=True)
 class HubModel:

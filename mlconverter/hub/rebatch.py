@@ -12,10 +12,8 @@ import numpy as np
 import onnx_ir as ir
 
 from mlconverter.hub.io import spec_of
-from mlconverter.hub.model import HubModel
+from mlconverter.hub.model import BATCH, HubModel
 from mlconverter.hub.normalise import infer_shapes, normalise
-
-BATCH = "batch"
 
 
 def batch_is_baked(hub: HubModel) -> bool:

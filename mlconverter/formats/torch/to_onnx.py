@@ -19,9 +19,8 @@ from mlconverter.formats.torch.inputs import ExampleInput
 from mlconverter.formats.torch.runner import flatten
 from mlconverter.formats.torch.state import evaluating
 from mlconverter.hub.io import signature_of
-from mlconverter.hub.model import ROLE_KEY, HubModel
+from mlconverter.hub.model import BATCH, ROLE_KEY, HubModel
 from mlconverter.hub.normalise import mark_weights, normalise
-from mlconverter.hub.rebatch import BATCH
 from mlconverter.options import ConvertOptions
 
 
