@@ -154,9 +154,11 @@ def _masked(stored: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
 
 
 def unwrap(module: nn.Module) -> ConvertedModule | None:
-    """The converted module in a module, also behind ``torch.compile``."""
-    inner = getattr(module, "_orig_mod", module)
-    return inner if isinstance(inner, ConvertedModule) else None
+    """The converted module in a module, also behind ``torch.compile``, ``DataParallel`` and averages of weights."""
+    inner: Any = module
+    while isinstance(inner, nn.Module) and not isinstance(inner, ConvertedModule):
+        inner = getattr(inner, "_orig_mod", None) or getattr(inner, "module", None)
+    return inner if isinstance(inner, ConvertedModule) and _META_KEY in inner.meta else None
 
 
 def fingerprint(module: fx.GraphModule) -> dict[str, str]:

@@ -1,0 +1,155 @@
+"""What is trained is what the origin can hold; what was changed by hand is noticed."""
+
+import copy
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+from mlconverter import Converter, VerificationError
+from mlconverter.formats.torch.module import fingerprint
+
+
+def half_stored() -> onnx.ModelProto:
+    """Two layers whose weights are stored in half precision and cast before use, as TFLite's DEQUANTIZE has it."""
+    rng = np.random.default_rng(0)
+    weights = {"first": (6, 8), "second": (8, 3)}
+    nodes = [
+        helper.make_node("Cast", ["first"], ["first_wide"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["second"], ["second_wide"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["x", "first_wide"], ["hidden"]),
+        helper.make_node("Relu", ["hidden"], ["active"]),
+        helper.make_node("MatMul", ["active", "second_wide"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "half",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
+        [numpy_helper.from_array(rng.normal(size=s).astype(np.float16), n) for n, s in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.fixture
+def converter() -> Converter:
+    return Converter(half_stored())
+
+
+@pytest.fixture
+def module(converter: Converter):
+    return converter.to_torch()
+
+
+X = torch.linspace(-1, 1, 12).reshape(2, 6)
+
+
+def nudge(module) -> None:
+    """Move weights by less than half precision can tell apart, and by more."""
+    with torch.no_grad():
+        for i, parameter in enumerate(module.parameters()):
+            parameter.add_(1e-6 if i else 3e-3)
+
+
+class TestRounding:
+    """Half-precision storage."""
+
+    def test_weights_are_single_and_trainable(self, module) -> None:
+        assert {p.dtype for p in module.parameters()} == {torch.float32}
+        assert all(p.requires_grad for p in module.parameters())
+
+    def test_the_forward_sees_what_is_stored(self, module) -> None:
+        nudge(module)
+        rounded = copy.deepcopy(module)
+        rounded.round_to_storage = False
+        with torch.no_grad():
+            for parameter in rounded.parameters():
+                parameter.copy_(parameter.half().float())
+        assert torch.equal(module(X), rounded(X))
+
+    def test_it_can_be_turned_off_and_that_changes_something(self, module) -> None:
+        nudge(module)
+        seen = module(X)
+        module.round_to_storage = False
+        assert not torch.equal(module(X), seen)
+
+    def test_gradients_pass_straight_through(self, module) -> None:
+        module(X).sum().backward()
+        plain = copy.deepcopy(module)
+        plain.round_to_storage = False
+        plain.zero_grad()
+        plain(X).sum().backward()
+        for ours, theirs in zip(module.parameters(), plain.parameters(), strict=True):
+            assert ours.grad is not None and torch.equal(ours.grad, theirs.grad)
+
+    def test_parameters_are_back_after_a_forward_that_fails(self, module) -> None:
+        before = dict(module.named_parameters())
+        with pytest.raises(RuntimeError):
+            module(torch.zeros(2, 7))
+        after = dict(module.named_parameters())
+        assert all(after[name] is parameter for name, parameter in before.items())
+
+    def test_copies_round_too(self, module) -> None:
+        nudge(module)
+        assert torch.equal(copy.deepcopy(module)(X), module(X))
+
+    def test_the_file_computes_what_the_module_computes(self, converter: Converter, module) -> None:
+        nudge(module)
+        tuned = converter.to_origin_type()
+        assert converter.report.verdict == "verified"
+        assert {i.data_type for i in tuned.graph.initializer} == {TensorProto.FLOAT16}
+        assert any("rounds" in note for note in converter.report.steps[-1].notes)
+        with torch.no_grad():
+            again = Converter(tuned, verify=False).to_torch()(X)
+            assert torch.equal(again, module(X))
+
+
+class TestChangesByHand:
+    """The fingerprint names what changed, and nothing else changes it."""
+
+    def test_training_changes_nothing(self, module) -> None:
+        before = fingerprint(module)
+        nudge(module)
+        module.train()
+        module(X).sum().backward()
+        assert fingerprint(module) == before == module.origin.fingerprint
+
+    @pytest.mark.parametrize(
+        ("change", "where"),
+        [
+            (lambda m: setattr(m.first, "in_features", 7), "first"),
+            (lambda m: m.first.register_forward_hook(lambda layer, a, r: r), "first"),
+            (lambda m: setattr(m.second, "forward", lambda x: x), "second"),
+            (lambda m: m.register_forward_pre_hook(lambda layer, a: a), ""),
+            (lambda m: setattr(m, "second", torch.nn.Linear(8, 4)), "second"),
+            (lambda m: torch.nn.utils.parametrizations.weight_norm(m.first), "first"),
+        ],
+    )
+    def test_is_noticed(self, module, change, where: str) -> None:
+        change(module)
+        before, now = module.origin.fingerprint, fingerprint(module)
+        assert {n for n in before if before[n] != now.get(n)} == {where}
+
+
+def test_wrappers_are_looked_through(converter: Converter, module) -> None:
+    """The same weights behind what people wrap modules in."""
+    average = torch.optim.swa_utils.AveragedModel(module)
+    average.update_parameters(module)
+    for wrapped in (average, torch.nn.DataParallel(module), torch.compile(module, backend="eager")):
+        assert converter.to_origin_type(wrapped) == half_stored()
+
+
+def test_a_wrong_file_would_be_noticed(converter: Converter, module, monkeypatch) -> None:
+    """The written model is run against the trained module."""
+    nudge(module)
+    inner = converter._inner
+    right = inner._with_weights
+
+    def wrong(changed):
+        return right({name: value * np.float16(1.01) for name, value in changed.items()})
+
+    monkeypatch.setattr(inner, "_with_weights", wrong)
+    with pytest.raises(VerificationError):
+        converter.to_origin_type()
