@@ -349,7 +349,7 @@ class BaseConverter(ABC):
                     level=self.options.verify,
                     target_format=self.format,
                     rtol=self.options.rtol,
-                    sizes=_source_batch(signature),
+                    sizes=_fixed_batch(signature) if BATCH in trained.signature.free_dims else None,
                 )
         except ConversionError as error:
             return VerificationResult.unverified(f"{error}")
@@ -431,7 +431,7 @@ class BaseConverter(ABC):
             return  # a format without files
 
 
-def _source_batch(signature: IOSignature) -> dict[str, int]:
+def _fixed_batch(signature: IOSignature) -> dict[str, int]:
     """The fixed batch of a signature, as the size of the trained module's free one."""
     first = next((s.shape[0] for s in signature.inputs if s.shape), None)
     return {BATCH: first} if isinstance(first, int) else {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlconverter.base import BaseConverter
 from mlconverter.conversion import Conversion
-from mlconverter.errors import NotConvertibleError, SignatureError
+from mlconverter.errors import CorruptModelError, NotConvertibleError, SignatureError
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
@@ -45,7 +45,10 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
             raise SignatureError("input_shape of a TFLite model comes from the file; it is for torch models.")
         if model is None:
             assert self.model_path is not None
-            model = self.model_path.read_bytes()
+            try:
+                model = TFLiteModel.load(self.model_path)
+            except CorruptModelError as error:
+                raise CorruptModelError(f"'{self.model_path}' cannot be read. {error}") from error
         self._model: TFLiteModel = model if isinstance(model, TFLiteModel) else TFLiteModel(bytes(model))
 
     @property

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlconverter.base import BaseConverter
 from mlconverter.conversion import Conversion, TrainedWeights
-from mlconverter.errors import ConversionError, MissingDependencyError, NotConvertibleError, SignatureError, UnsafeModelError
+from mlconverter.errors import (
+    ConversionError,
+    CorruptModelError,
+    MissingDependencyError,
+    NotConvertibleError,
+    SignatureError,
+    UnsafeModelError,
+)
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
@@ -66,7 +73,10 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
         if not isinstance(model, nn.Module):
             raise SignatureError(f"A torch model is an nn.Module, not {type(model).__name__}.")
         if self.model_path is not None:
-            model.load_state_dict(_weights_of(self.model_path, self.options.trust))
+            try:
+                model.load_state_dict(_weights_of(self.model_path, self.options.trust))
+            except (RuntimeError, TypeError, AttributeError) as error:
+                raise SignatureError(f"The weights in '{self.model_path}' do not fit the module: {error}") from error
         self._module: nn.Module = model
 
     @property
@@ -170,4 +180,6 @@ def _weights_of(path: Path, trust: bool) -> Any:
         raise UnsafeModelError(
             f"'{path}' holds more than weights, and loading it would run code from the file. Pass trust=True if you trust it."
         ) from error
+    except (EOFError, RuntimeError) as error:
+        raise CorruptModelError(f"'{path}' is not a readable torch checkpoint: {error or 'it is empty'}.") from error
     return found.state_dict() if hasattr(found, "state_dict") else found

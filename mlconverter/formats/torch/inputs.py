@@ -47,6 +47,8 @@ def example_inputs(module: nn.Module, given: Any, names: tuple[str, ...] | None 
         SignatureError: nothing was given, or it does not fit ``forward``.
     """
     parameters = _parameters(module)
+    if isinstance(given, (str, int)):
+        raise SignatureError(f"input_shape is {given!r}; a shape is a tuple such as (1, 3, 224, 224).")
     if given is None:
         raise SignatureError(
             "A torch module does not say which shapes it takes: give input_shape, for example (1, 3, 224, 224). "

@@ -41,7 +41,7 @@ def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOption
     free = options.dynamic_batch is not False and all(i.example.dim() > 0 for i in inputs)
     reasons = []
     with evaluating(module), torch.no_grad():
-        outputs = flatten(module(*[i.example for i in inputs]))
+        outputs = flatten(_result(module, inputs))
         for batch in [True, False] if free else [False]:
             if batch:
                 free_inputs = [_with_free_batch(i) for i in inputs]
@@ -58,6 +58,15 @@ def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOption
     if options.dynamic_batch is True:
         raise ConversionError(f"The module cannot be exported with a free batch: {reasons[0]}")
     raise ConversionError("torch.onnx.export does not take the module:\n" + "\n".join(f"  {r}" for r in reasons))
+
+
+def _result(module: nn.Module, inputs: list[ExampleInput]) -> Any:
+    """What the module gives for the example inputs."""
+    try:
+        return module(*[i.example for i in inputs])
+    except Exception as error:
+        shapes = ", ".join(f"{i.name}: {tuple(i.example.shape)}" for i in inputs)
+        raise SignatureError(f"The module does not run on inputs of these shapes ({shapes}): {_first_line(error)}") from error
 
 
 def _with_free_batch(given: ExampleInput) -> ExampleInput:
@@ -94,23 +103,23 @@ def _dynamo(module: nn.Module, inputs: list[ExampleInput], shapes: tuple[Any, ..
             opset_version=options.opset,
         )
     assert program is not None
+    made = program.model.opset_imports[""]
+    if options.opset not in (None, made):
+        raise ConversionError(f"the exporter writes opset {made}, not {options.opset}")
     return program.model
 
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
     """Keep the exporter's progress and advice, which is for its own callers, off the terminal."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "torch._dynamo")]
-    before = [logger.level for logger in loggers]
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)
 
 
 def _finished(

@@ -1,0 +1,155 @@
+"""Bad input gets an error of the right class that says what and where; nothing crashes."""
+
+import zipfile
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+from mlconverter import (
+    ConversionError,
+    Converter,
+    CorruptModelError,
+    SignatureError,
+    UnknownFormatError,
+    UnsafeModelError,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("empty.onnx", b""),
+        ("text.onnx", b"hello, this is text"),
+        ("cut.onnx", b"\x08\x08\x12\x07"),
+        ("empty.tflite", b""),
+        ("text.tflite", b"hello, this is text"),
+        ("cut.tflite", b"\x1c\x00\x00\x00TFL3" + bytes(20)),
+    ],
+)
+def test_damaged_files(tmp_path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CorruptModelError, match=name):
+        Converter(tmp_path / name).to_onnx()
+
+
+def test_files_of_no_format(tmp_path) -> None:
+    (tmp_path / "what.bin").write_bytes(b"what")
+    with pytest.raises(UnknownFormatError, match=r"what\.bin"):
+        Converter(tmp_path / "what.bin")
+    for path in (tmp_path, tmp_path / "missing.onnx"):
+        with pytest.raises(FileNotFoundError):
+            Converter(path)
+    with pytest.raises(UnknownFormatError, match="int"):
+        Converter(3)
+
+
+def test_missing_external_weights(tmp_path) -> None:
+    weight = numpy_helper.from_array(np.ones((4, 4), np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])],
+        [weight],
+    )
+    onnx.save(helper.make_model(graph), tmp_path / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
+    assert Converter(tmp_path / "net.onnx").to_torch() is not None
+    (tmp_path / "net.data").unlink()
+    with pytest.raises(CorruptModelError, match=r"net\.data"):
+        Converter(tmp_path / "net.onnx")
+
+
+class TestCheckpoints:
+    """Files of weights for a module."""
+
+    def test_weights_load(self, tmp_path) -> None:
+        saved, net = torch.nn.Linear(4, 3), torch.nn.Linear(4, 3)
+        torch.save(saved.state_dict(), tmp_path / "weights.pt")
+        Converter(net, tmp_path / "weights.pt", input_shape=(1, 4)).to_onnx()
+        assert torch.equal(net.weight, saved.weight)
+
+    def test_pickled_modules_need_trust(self, tmp_path) -> None:
+        net = torch.nn.Linear(4, 3)
+        torch.save(net, tmp_path / "pickled.pt")
+        with pytest.raises(UnsafeModelError, match="trust=True"):
+            Converter(torch.nn.Linear(4, 3), tmp_path / "pickled.pt", input_shape=(1, 4))
+        Converter(torch.nn.Linear(4, 3), tmp_path / "pickled.pt", input_shape=(1, 4), trust=True)
+
+    def test_others_are_refused(self, tmp_path) -> None:
+        net = torch.nn.Linear(4, 3)
+        torch.save({"other": torch.zeros(1)}, tmp_path / "other.pt")
+        with pytest.raises(SignatureError, match="do not fit"):
+            Converter(net, tmp_path / "other.pt", input_shape=(1, 4))
+        (tmp_path / "empty.pt").write_bytes(b"")
+        with pytest.raises(CorruptModelError, match=r"empty\.pt"):
+            Converter(net, tmp_path / "empty.pt", input_shape=(1, 4))
+        zipfile.ZipFile(tmp_path / "archive.pt", "w").writestr("a", "b")
+        with pytest.raises(SignatureError, match="give the module"):
+            Converter(tmp_path / "archive.pt")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, (1, 5), [(1, 4), (1, 4)], "abc", 7, {"other": (1, 4)}, ((2, 4), "float99"), [[1, 4], [1, [4]]]],
+    ids=str,
+)
+def test_input_shapes_that_do_not_fit(given) -> None:
+    with pytest.raises(SignatureError):
+        Converter(torch.nn.Linear(4, 3), input_shape=given).to_onnx()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (1, 4),
+        ("n", 4),
+        (None, 4),
+        [(1, 4)],
+        {"input": (1, 4)},
+        {"input": ((1, 4), "float32")},
+        np.zeros((1, 4), "f4"),
+        torch.zeros(1, 4),
+    ],
+    ids=str,
+)
+def test_input_shapes_that_fit(given) -> None:
+    converter = Converter(torch.nn.Linear(4, 3), input_shape=given)
+    converter.to_onnx()
+    assert converter.report.verdict == "verified"
+
+
+class Branching(torch.nn.Module):
+    """What no exporter takes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else x * 2
+
+
+def test_modules_that_cannot_be_exported(capfd) -> None:
+    with pytest.raises(ConversionError, match="data-dependent"):
+        Converter(Branching(), input_shape=(1, 4)).to_onnx()
+    assert not capfd.readouterr().out
+    with pytest.raises(ConversionError, match="opset"):
+        Converter(torch.nn.Linear(4, 3), input_shape=(1, 4), opset=99).to_onnx()
+
+
+def test_a_batch_that_stays_fixed_still_finds_its_way_back() -> None:
+    """The first axis is mixed into others, so the batch cannot be freed."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "mixed"], ["a"]),
+        helper.make_node("Softmax", ["a"], ["b"], axis=-1),
+        helper.make_node("Reshape", ["b", "back"], ["y"]),
+    ]
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 2, 6]) for n in ("x", "y")]
+    shapes = [helper.make_tensor(n, TensorProto.INT64, [len(s)], s) for n, s in (("mixed", [3, 4]), ("back", [1, 2, 6]))]
+    graph = helper.make_graph(nodes, "g", info[:1], info[1:], shapes)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    converter = Converter(model)
+    converter.to_torch()
+    assert any("stays fixed" in note for note in converter.report.notes)
+    assert converter.to_origin_type() == model
+    with pytest.raises(ConversionError, match="cannot be freed"):
+        converter.to_torch(dynamic_batch=True)
