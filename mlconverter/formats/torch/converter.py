@@ -181,5 +181,5 @@ def _weights_of(path: Path, trust: bool) -> Any:
             f"'{path}' holds more than weights, and loading it would run code from the file. Pass trust=True if you trust it."
         ) from error
     except (EOFError, RuntimeError) as error:
-        raise CorruptModelError(f"'{path}' is not a readable torch checkpoint: {error or 'it is empty'}.") from error
+        raise CorruptModelError(f"'{path}' is not a readable torch checkpoint: {str(error) or 'it is empty'}.") from error
     return found.state_dict() if hasattr(found, "state_dict") else found
