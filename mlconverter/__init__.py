@@ -15,7 +15,7 @@ _PUBLIC = {
     "Converter": "converter",
     "ConvertOptions": "options",
     "IOSignature": "signature",
-    "OnnxIO": "signature",
+    "OnnxIO": "hub.onnx_io",
     "Quantization": "signature",
     "Report": "report",
     "TensorSpec": "signature",
@@ -60,10 +60,11 @@ if TYPE_CHECKING:
         UnsupportedOpsError,
         VerificationError,
     )
+    from mlconverter.hub.onnx_io import OnnxIO
     from mlconverter.logs import enable_logging
     from mlconverter.options import ConvertOptions
     from mlconverter.report import Report
-    from mlconverter.signature import IOSignature, OnnxIO, Quantization, TensorSpec
+    from mlconverter.signature import IOSignature, Quantization, TensorSpec
     from mlconverter.testing import verify
     from mlconverter.verification.result import VerificationResult
 

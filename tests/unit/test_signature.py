@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from mlconverter import IOSignature, OnnxIO, TensorSpec
 from mlconverter.errors import SignatureError
-from mlconverter.signature import IOSignature, OnnxIO, TensorSpec
 
 SIGNATURE = IOSignature(
     (TensorSpec("image", ("batch", 3, "height", "width"), "float32"), TensorSpec("size", ("batch", 2), "int64")),
