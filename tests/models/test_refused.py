@@ -1,0 +1,40 @@
+"""Real models that a later step is for: refused with every operator and reason, never half converted."""
+
+import os
+
+import pytest
+
+from mlconverter import Converter, UnsupportedOpsError
+from tests import zoo
+
+ONNX = [
+    *(("silero-vad", m) for m in zoo.members("silero-vad", ".onnx")),
+    *(("speechmos", m) for m in zoo.members("speechmos") if "aecmos" in m or "plcmos" in m),
+]
+TFLITE = [("pymicro-wakeword", m) for m in zoo.members("pymicro-wakeword", ".tflite")]
+
+
+@pytest.mark.parametrize(("package", "member"), ONNX, ids=lambda v: os.path.basename(v))
+def test_recurrent_onnx_models(package: str, member: str) -> None:
+    """LSTM, GRU and control flow have no translator yet."""
+    with pytest.raises(UnsupportedOpsError) as caught:
+        Converter(zoo.model(package, member)).to_torch()
+    assert {op.op for op in caught.value.ops} & {"LSTM", "GRU", "If", "Loop"}
+    assert all(op.reason and op.count and op.version for op in caught.value.ops)
+
+
+@pytest.mark.parametrize(("package", "member"), TFLITE, ids=lambda v: os.path.basename(v))
+def test_quantised_streaming_models(package: str, member: str) -> None:
+    """Quantised activations and variables are named."""
+    with pytest.raises(UnsupportedOpsError) as caught:
+        Converter(zoo.model(package, member)).to_onnx()
+    assert any("quantised" in op.reason for op in caught.value.ops)
+    assert any(op.op == "VAR_HANDLE" for op in caught.value.ops)
+
+
+@pytest.mark.parametrize("name", zoo.SHARED_MODELS)
+def test_microcontroller_models(name: str) -> None:
+    """int8 and int16 models, and a float LSTM."""
+    with pytest.raises(UnsupportedOpsError) as caught:
+        Converter(zoo.shared_model(name)).to_onnx()
+    assert all(op.reason for op in caught.value.ops)
