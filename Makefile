@@ -10,7 +10,7 @@ ARGS   ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-zoo test-gpu check format bench tables clean
+.PHONY: help demo test test-zoo check format bench tables clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,9 +29,6 @@ test: $(STAMP) ## everything but the long runs
 
 test-zoo: $(STAMP) ## the long runs over real models
 	$(BIN)/python -m pytest -n $(WORKERS) -m zoo $(ARGS)
-
-test-gpu: $(STAMP) ## what needs an NVIDIA GPU
-	$(BIN)/python -m pytest -m gpu $(ARGS)
 
 check: $(STAMP) ## style, types and architecture, in under a minute
 	$(BIN)/ruff check
