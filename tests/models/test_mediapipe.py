@@ -21,6 +21,11 @@ RTOL = {"pose_landmark_full.tflite": 3e-3}
 """LiteRT's own kernel sets are up to 1.4e-3 apart on this model's heat maps; everywhere else 1e-4."""
 
 
+ILL_CONDITIONED = {"selfie_segmentation.tflite": "flower.jpg", "selfie_segmentation_landscape.tflite": "china.jpg"}
+"""Logits of several hundred before a sigmoid: on some inputs LiteRT itself is 3e-4 away from the graph in float64.
+On the photograph named here they are not; elsewhere the verifier may excuse what rounding does to LiteRT."""
+
+
 def real_inputs(shape: tuple[int, ...]) -> list[np.ndarray]:
     """A photograph and noise of a model's input shape."""
     _, height, width, _ = shape
@@ -41,14 +46,19 @@ def test_thirteen_models_run() -> None:
 
 
 def test_onnx_and_torch_compute_what_litert_computes(converted) -> None:
-    """On a photograph and on noise."""
+    """On two photographs and on noise, strictly within the tolerance wherever the model itself is that well conditioned."""
     name, converter, module, inputs = converted
     rtol, spec = RTOL.get(name, 1e-4), converter.signature.inputs[0]
-    given = [{spec.name: array} for array in inputs]
-    assert_same_outputs(zoo.model("mediapipe", name), converter.to_onnx(), inputs=given, rtol=rtol)
-    with zoo_runner(name) as source:
-        result = verify_runners(source, TorchRunner(module, module.origin.signature), inputs=given, rtol=rtol)
-    assert result, result.summary()
+    arrays = {"noise": inputs[1], **{p: zoo.photograph(*spec.shape[1:3], name=p) for p in ("china.jpg", "flower.jpg")}}
+    for what, array in arrays.items():
+        strict = ILL_CONDITIONED.get(name, what) == what
+        given = {spec.name: array}
+        result = assert_same_outputs(zoo.model("mediapipe", name), converter.to_onnx(), inputs=given, rtol=rtol)
+        assert not strict or result.rtol_needed <= rtol, result.summary()
+        with zoo_runner(name) as source:
+            result = verify_runners(source, TorchRunner(module, module.origin.signature), inputs=given, rtol=rtol)
+        assert result, result.summary()
+        assert not strict or result.rtol_needed <= rtol, result.summary()
 
 
 def zoo_runner(name: str):
