@@ -150,6 +150,22 @@ def test_a_batch_that_stays_fixed_still_finds_its_way_back() -> None:
     converter = Converter(model)
     converter.to_torch()
     assert any("stays fixed" in note for note in converter.report.notes)
+    with pytest.raises(SignatureError, match="first axis of 3"):
+        converter.to_torch()(torch.zeros(3, 2, 6))
     assert converter.to_origin_type() == model
     with pytest.raises(ConversionError, match="cannot be freed"):
         converter.to_torch(dynamic_batch=True)
+
+
+class Optional(torch.nn.Module):
+    """Inputs that may be left out."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor | None = None, c: torch.Tensor | None = None) -> torch.Tensor:
+        return a * 2 + (0 if b is None else b * 3) + (0 if c is None else c * 5)
+
+
+def test_a_skipped_input_does_not_shift_the_next() -> None:
+    for gap in ({"a": (1, 4), "c": (1, 4)}, {"b": (1, 4)}):
+        with pytest.raises(SignatureError, match="comes before"):
+            Converter(Optional(), input_shape=gap).to_onnx()
+    Converter(Optional(), input_shape={"a": (1, 4), "b": (1, 4)}).to_onnx()

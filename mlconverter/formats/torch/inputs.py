@@ -59,6 +59,9 @@ def example_inputs(module: nn.Module, given: Any, names: tuple[str, ...] | None 
         if unknown and parameters:
             raise SignatureError(f"forward() has no input {unknown}; it takes {parameters}.")
         by_name = {name: given[name] for name in parameters if name in given} or dict(given)
+        if list(by_name) != parameters[: len(by_name)] and parameters:
+            missing = next(name for name, other in zip(parameters, by_name, strict=False) if name != other)
+            raise SignatureError(f"Inputs are passed by position: '{missing}' comes before some that were given, so give it too.")
     else:
         items = [given] if _is_one(given) else list(given)
         if len(items) > len(parameters):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import fx, nn
 
+from mlconverter.errors import SignatureError
 from mlconverter.formats.torch.dtypes import DTYPES
 from mlconverter.hub.weights import Step, WeightLink
 from mlconverter.options import ConvertOptions
@@ -96,6 +97,27 @@ class StorageRounding:
         self._taken.clear()
 
 
+class FixedBatch:
+    """A hook that refuses a batch which nothing has proved: items of it might be mixed.
+
+    Args:
+        signature: inputs of the module, in order.
+    """
+
+    def __init__(self, signature: IOSignature) -> None:
+        self._first = [(s.name, s.shape[0]) for s in signature.inputs if s.shape]
+        self._positions = [i for i, s in enumerate(signature.inputs) if s.shape]
+
+    def check(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        """Before a forward: compare the first axis of each input with what the model fixes."""
+        for position, (name, size) in zip(self._positions, self._first, strict=True):
+            if position >= len(arguments) or not isinstance(size, int) or not isinstance(arguments[position], torch.Tensor):
+                continue
+            got = arguments[position].shape[0] if arguments[position].dim() else None
+            if got != size:
+                raise SignatureError(f"Input '{name}' has a first axis of {got}; the model fixes it to {size}.")
+
+
 class ConvertedModule(fx.GraphModule):
     """A ``GraphModule`` whose weights have a way back; ``code`` shows what it computes.
 
@@ -115,7 +137,8 @@ class ConvertedModule(fx.GraphModule):
         self._watch()
 
     def _watch(self) -> None:
-        """Set the hooks that keep what is trained storable."""
+        """Set the hooks that keep what is trained storable, and the batch what it is where the model fixes it."""
+        self.register_forward_pre_hook(FixedBatch(self.origin.signature).check)
         for path, mask in self.origin.masks.items():
             parameter = self.get_parameter(path)
             stored = torch.from_numpy(np.array(mask)).to(parameter.dtype)
@@ -187,5 +210,5 @@ def _configuration(layer: nn.Module) -> list[tuple[str, Any]]:
 def _interference(layer: nn.Module) -> tuple[int, bool]:
     """How many hooks change what a layer computes, those of the conversion left out, and whether its forward was replaced."""
     hooks = (*layer._forward_hooks.values(), *layer._forward_pre_hooks.values())
-    foreign = [hook for hook in hooks if not isinstance(getattr(hook, "__self__", None), StorageRounding)]
+    foreign = [hook for hook in hooks if not isinstance(getattr(hook, "__self__", None), (StorageRounding, FixedBatch))]
     return len(foreign), "forward" in vars(layer)
