@@ -177,11 +177,22 @@ def _masked(stored: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
 
 
 def unwrap(module: nn.Module) -> ConvertedModule | None:
-    """The converted module in a module, also behind ``torch.compile``, ``DataParallel`` and averages of weights."""
+    """The converted module in a module, also behind ``torch.compile``, ``DataParallel`` and averages of weights.
+
+    Only wrappers that add nothing to what is computed are looked through: anybody's own module may do more than call ``module``.
+    """
     inner: Any = module
-    while isinstance(inner, nn.Module) and not isinstance(inner, ConvertedModule):
-        inner = getattr(inner, "_orig_mod", None) or getattr(inner, "module", None)
-    return inner if isinstance(inner, ConvertedModule) and _META_KEY in inner.meta else None
+    while not isinstance(inner, ConvertedModule):
+        if type(inner) in (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel):
+            wrapped = inner.module
+        elif type(inner).__name__ == "OptimizedModule" and type(inner).__module__.startswith("torch._dynamo"):
+            wrapped = inner._orig_mod
+        else:
+            return None
+        if _interference(inner)[0]:
+            return None  # a hook of the wrapper's own may change what comes out
+        inner = wrapped
+    return inner if _META_KEY in inner.meta else None
 
 
 def fingerprint(module: fx.GraphModule) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from mlconverter import Converter, VerificationError
+from mlconverter import Converter, SignatureError, VerificationError
 from mlconverter.formats.torch.module import fingerprint
 
 
@@ -139,6 +139,28 @@ def test_wrappers_are_looked_through(converter: Converter, module) -> None:
     average.update_parameters(module)
     for wrapped in (average, torch.nn.DataParallel(module), torch.compile(module, backend="eager")):
         assert converter.to_origin_type(wrapped) == half_stored()
+
+
+class WithHead(torch.nn.Module):
+    """Somebody's own module around a converted one."""
+
+    def __init__(self, module) -> None:
+        super().__init__()
+        self.module = module
+        self.head = torch.nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.module(x))
+
+
+def test_somebodys_own_wrapper_is_not_looked_through(converter: Converter, module) -> None:
+    """What it adds would be lost."""
+    with pytest.raises(SignatureError, match="WithHead"):
+        converter.to_origin_type(WithHead(module))
+    hooked = torch.nn.DataParallel(module)
+    hooked.register_forward_hook(lambda layer, arguments, result: result * 2)
+    with pytest.raises(SignatureError, match="DataParallel"):
+        converter.to_origin_type(hooked)
 
 
 def test_a_wrong_file_would_be_noticed(converter: Converter, module, monkeypatch) -> None:
