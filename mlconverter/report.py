@@ -54,6 +54,9 @@ class Report:
     def __str__(self) -> str:
         lines = []
         for step in self.steps:
-            lines.append(f"{step.name}: {step.seconds:.2f} s" + (f", {step.verification.summary()}" if step.verification else ""))
+            lines.append(
+                f"{step.name}: {step.seconds:.2f} s"
+                + (f", {step.verification.summary()}" if step.verification is not None else "")
+            )
             lines.extend(f"  {note}" for note in step.notes)
         return "\n".join([*lines, f"way back: {self.way_back}"] if self.way_back else lines)

@@ -169,3 +169,22 @@ def test_a_skipped_input_does_not_shift_the_next() -> None:
         with pytest.raises(SignatureError, match="comes before"):
             Converter(Optional(), input_shape=gap).to_onnx()
     Converter(Optional(), input_shape={"a": (1, 4), "b": (1, 4)}).to_onnx()
+
+
+class FixedBatch(torch.nn.Module):
+    """What cannot be exported with a free batch."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(2, 6) * 2
+
+
+def test_a_free_batch_that_is_insisted_on() -> None:
+    with pytest.raises(ConversionError, match="free batch"):
+        Converter(FixedBatch(), input_shape=(2, 6), dynamic_batch=True).to_onnx()
+    Converter(FixedBatch(), input_shape=(2, 6)).to_onnx()
+
+
+def test_the_report_shows_every_verdict() -> None:
+    converter = Converter(torch.nn.Linear(4, 3), input_shape=(1, 4), verify=False)
+    converter.to_onnx()
+    assert "unverified" in str(converter.report)

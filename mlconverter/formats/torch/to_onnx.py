@@ -39,6 +39,8 @@ def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOption
     except ImportError as error:
         raise MissingDependencyError("onnxscript", "torch", "Exporting torch models") from error
     free = options.dynamic_batch is not False and all(i.example.dim() > 0 for i in inputs)
+    if options.dynamic_batch is True and not free:
+        raise ConversionError("The batch cannot be free: an input is a single number, which has no batch.")
     reasons = []
     with evaluating(module), torch.no_grad():
         outputs = flatten(_result(module, inputs))
@@ -50,13 +52,15 @@ def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOption
                 free_inputs, shapes = inputs, _dynamic_shapes(inputs)
             try:
                 model = _dynamo(module, free_inputs, shapes, options)
-            except Exception as error:  # noqa: BLE001 - the exporter raises whatever the module or torch.export raises
+                if batch and any(isinstance(v.shape[0], int) for v in model.graph.inputs if v.shape):
+                    raise ConversionError("the module fixes it to the size of the example")
+            except Exception as error:
                 reasons.append(f"with a {'free' if batch else 'fixed'} batch: {_first_line(error)}")
+                if options.dynamic_batch is True:
+                    raise ConversionError(f"The module cannot be exported {reasons[0]}") from error
                 continue
             notes = tuple(f"The batch stays fixed; export {reason}" for reason in reasons)
             return _finished(module, model, free_inputs, len(outputs), options, notes)
-    if options.dynamic_batch is True:
-        raise ConversionError(f"The module cannot be exported with a free batch: {reasons[0]}")
     raise ConversionError("torch.onnx.export does not take the module:\n" + "\n".join(f"  {r}" for r in reasons))
 
 
