@@ -18,7 +18,7 @@ from mlconverter.hub.border import border_change
 from mlconverter.hub.model import BATCH, HubModel
 from mlconverter.hub.weights import Array, write_back
 from mlconverter.logs import get_logger
-from mlconverter.options import ConvertOptions
+from mlconverter.options import ConvertOptions, VerifyLevel
 from mlconverter.registry import formats
 from mlconverter.report import Report, Step
 from mlconverter.signature import IOSignature
@@ -26,6 +26,10 @@ from mlconverter.verification import Permuted, Runner, VerificationResult, verif
 
 TAKE_PART = ("mlconverter", "onnx", "onnx-ir", "onnxscript", "torch", "ai-edge-litert")
 """Packages whose version decides on what a conversion gives."""
+
+
+ResultKey = tuple[str, ConvertOptions, str]
+"""Format, options and digest of the source: what a result depends on."""
 
 
 class BaseConverter(ABC):
@@ -82,7 +86,9 @@ class BaseConverter(ABC):
         self._input_shape = input_shape
         self._reuse = load_intermediate_models_from_disk
         self._store = IntermediateStore(output_dir or IntermediateStore.default_folder()) if output_dir or self._reuse else None
-        self._results: dict[tuple[str, ConvertOptions, str], Conversion] = {}
+        self._results: dict[ResultKey, Conversion] = {}
+        self._checked: dict[ResultKey, set[tuple[VerifyLevel, float | None]]] = {}
+        self._handed_out: Any = None
         self._hubs: dict[tuple[ConvertOptions, str], HubModel] = {}
         self._load(model)
 
@@ -112,6 +118,10 @@ class BaseConverter(ABC):
     @abstractmethod
     def source(self) -> Any:
         """The model as it was given."""
+
+    def _copy_of_source(self) -> Any:
+        """The source as it may be handed out: itself where nobody can change it, or where changing it is what it is for."""
+        return self.source
 
     @abstractmethod
     def _source_hash(self) -> str:
@@ -236,29 +246,45 @@ class BaseConverter(ABC):
     def conversion(self, format: str, **options: Any) -> Conversion:
         """As :meth:`to`, with the signature and the notes of the result."""
         chosen = self.options.having(**options)
-        target = formats[format]
         key = (format, chosen.conversion, self._source_hash())
         known = self._results.get(key)
-        if known is not None:
-            return known
+        if known is None or not self._is_checked(key, chosen):
+            known = self._converted(formats[format], key, chosen, known)
+        if format == "torch":
+            self._handed_out = known.model
+        return known
+
+    def _converted(
+        self, target: type[BaseConverter], key: ResultKey, options: ConvertOptions, known: Conversion | None
+    ) -> Conversion:
+        """Convert and compare; a result that was there already stays the one that is handed out.
+
+        It may have been trained since, so what is compared is the conversion itself, made once more.
+        """
         start = time.perf_counter()
-        stored = self._from_disk(format, chosen)
-        if stored is not None:
+        stored = self._from_disk(target.format, options)
+        own = target.format == self.format and not border_change(self._plain_signature(), options.io_layout)
+        if own:
+            result = Conversion(self._copy_of_source(), self._plain_signature())
+        elif stored is not None:
             result = stored
-        elif format == self.format and not border_change(self._plain_signature(), chosen.io_layout):
-            result = Conversion(self.source, self._plain_signature())
         else:
             ways = {"torch": self._to_torch, "tflite": self._to_tflite, "trt": self._to_trt}
-            result = ways.get(format, partial(self._to, format))(chosen)
-        seconds = time.perf_counter() - start
-        if result.model is not self.source:
-            verification = self._verify(target, result, chosen)
-            self._record(Step(f"{self.format} → {format}", seconds, verification, result.notes))
+            result = ways.get(target.format, partial(self._to, target.format))(options)
+        if not own:
+            seconds = time.perf_counter() - start
+            verification = self._verify(target, result, options)
+            self._record(Step(f"{self.format} → {target.format}", seconds, verification, result.notes))
             verification.raise_if_wrong()
-        self._results[key] = result
-        if stored is None and result.model is not self.source:
-            self._to_disk(format, chosen, result)
-        return result
+            if stored is None:
+                self._to_disk(target.format, options, result)
+        self._checked.setdefault(key, set()).add((options.verify, options.rtol))
+        return self._results.setdefault(key, known or result)
+
+    def _is_checked(self, key: ResultKey, options: ConvertOptions) -> bool:
+        """Whether a result was compared at least as thoroughly as the options ask."""
+        levels = {level for level, rtol in self._checked.get(key, ()) if rtol == options.rtol}
+        return options.verify is False or options.verify in levels or "full" in levels
 
     def save(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Path:
         """Convert to the format of a file's extension and write it.
@@ -314,7 +340,7 @@ class BaseConverter(ABC):
             stored = self._stored_weights(sorted({link.source for link in trained.links}))
             changed = write_back(stored, trained.links, trained.values)
             result, way = (
-                (self._with_weights(changed) if changed else self.source),
+                (self._with_weights(changed) if changed else self._copy_of_source()),
                 "trained weights written back into the origin",
             )
             # Half-precision or integer storage rounds. The file has to compute what the rounded weights compute, to the
@@ -355,10 +381,12 @@ class BaseConverter(ABC):
             return VerificationResult.unverified(f"{error}")
 
     def _latest_torch(self) -> Any:
-        for (format, _, _), result in reversed(self._results.items()):
-            if format == "torch":
-                return result.model
-        raise SignatureError("This converter has made no torch module yet: call to_torch() first, or pass the trained module.")
+        """The torch module that was handed out last."""
+        if self._handed_out is None:
+            raise SignatureError(
+                "This converter has made no torch module yet: call to_torch() first, or pass the trained module."
+            )
+        return self._handed_out
 
     # -- verification and files --------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from mlconverter import BaseConverter, Converter, NotConvertibleError, SaveError, UnknownFormatError
@@ -164,7 +165,9 @@ class TestEveryFormat:
         assert all(step.verdict == "verified" for step in source.report.steps), str(source.report)
 
     def test_its_own_format_is_the_source(self, source: Converter) -> None:
-        assert getattr(source, f"to_{source.origin_format}")() is source._inner.source
+        own = getattr(source, f"to_{source.origin_format}")()
+        assert own == source._inner.source
+        assert source.origin_format == "onnx" or own is source._inner.source
 
     def test_other_options_are_another_model(self, source: Converter) -> None:
         first = source.to_onnx()
@@ -204,6 +207,42 @@ class TestEveryFormat:
             source.to_trt()
         with pytest.raises(AttributeError):
             source.to_keras()
+
+
+class TestResults:
+    """What is handed out, and how far it was compared."""
+
+    def test_the_source_cannot_be_changed_through_what_is_handed_out(self) -> None:
+        given = small_onnx()
+        converter = Converter(given)
+        for proto in (given, converter.to_onnx(), converter.to_origin_type(converter.to_torch())):
+            for tensor in proto.graph.initializer:
+                tensor.raw_data = bytes(len(tensor.raw_data))
+        assert converter._inner.source == small_onnx()
+
+    def test_verification_that_is_asked_for_later_is_made_later(self) -> None:
+        converter = Converter(small_onnx())
+        module = converter.to_torch(verify=False)
+        assert converter.report.verdict == "unverified"
+        with torch.no_grad():
+            next(module.parameters()).mul_(2)
+        assert converter.to_torch() is module, "another module than the one in training"
+        assert converter.report.verdict == "verified"
+        steps = len(converter.report.steps)
+        converter.to_torch(verify=False)
+        assert len(converter.report.steps) == steps
+        converter.to_torch(verify="full")
+        converter.to_torch()
+        assert len(converter.report.steps) == steps + 1
+
+    def test_the_way_back_takes_the_module_that_was_handed_out_last(self) -> None:
+        converter = Converter(small_onnx())
+        module = converter.to_torch()
+        converter.to_torch(io_layout="channels_last")
+        assert converter.to_torch() is module
+        with torch.no_grad():
+            next(module.parameters()).mul_(2)
+        assert converter.to_origin_type() != small_onnx()
 
 
 class TestIntermediates:

@@ -55,13 +55,17 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
             raise SignatureError(f"An ONNX model is a ModelProto, bytes or an onnx_ir.Model, not {type(model).__name__}.")
         source = model if model is not None else self.model_path
         assert source is not None
-        self._proto: onnx.ModelProto = read_proto(source)
+        proto = read_proto(source)
+        self._proto: onnx.ModelProto = _copied(proto) if proto is source else proto
         self._digest = hashlib.sha256(self._proto.SerializeToString(deterministic=True)).hexdigest()
 
     @property
     def source(self) -> onnx.ModelProto:
         """The model as it was given."""
         return self._proto
+
+    def _copy_of_source(self) -> onnx.ModelProto:
+        return _copied(self._proto)
 
     def _source_hash(self) -> str:
         return self._digest
@@ -103,10 +107,7 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
         return found
 
     def _with_weights(self, changed: Mapping[str, Array]) -> onnx.ModelProto:
-        from onnx import ModelProto
-
-        result = ModelProto()
-        result.CopyFrom(self._proto)
+        result = _copied(self._proto)
         for name, tensor in _weights(result.graph):
             if name in changed:
                 _store(tensor, changed[name])
@@ -123,6 +124,15 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
             verify=False,
         )
         return torch_converter.to_onnx()
+
+
+def _copied(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """A protobuf of its own: whoever gets one may change it, and the source stays what it was."""
+    from onnx import ModelProto
+
+    copy = ModelProto()
+    copy.CopyFrom(proto)
+    return copy
 
 
 def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto]]:
