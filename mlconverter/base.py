@@ -54,6 +54,8 @@ class BaseConverter(ABC):
     format: ClassVar[str] = ""
     extensions: ClassVar[tuple[str, ...]] = ()
     model_modules: ClassVar[tuple[str, ...]] = ()
+    digest_is_whole: ClassVar[bool] = True
+    """Whether the digest of a source covers all that decides on its results, code that it calls included."""
     op_routes: ClassVar[Mapping[str, str]] = {}
     """Routes whose operators this format translates: name to ``"module:attribute"`` of the registry."""
 
@@ -441,6 +443,8 @@ class BaseConverter(ABC):
     def _from_disk(self, format: str, options: ConvertOptions) -> Conversion | None:
         if not self._reuse or self._store is None or format == self.format:
             return None
+        if options.verify is False and not self.digest_is_whole:
+            return None  # only a comparison can tell whether the file is still right
         path = self._store.lookup(self._manifest_key(format, options))
         if path is None:
             return None

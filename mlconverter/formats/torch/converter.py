@@ -40,6 +40,7 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
             :func:`~mlconverter.formats.torch.inputs.example_inputs`.
     """
 
+    digest_is_whole = False  # functions that a forward calls are not in it
     op_routes: ClassVar[Mapping[str, str]] = {"onnx-torch": "mlconverter.formats.torch.from_onnx:translates"}
 
     @classmethod
@@ -85,9 +86,10 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
         return self._module
 
     def _source_hash(self) -> str:
-        from mlconverter.formats.torch.state import state_hash
+        from mlconverter.formats.torch.inputs import described
+        from mlconverter.formats.torch.state import state_hash, structure_hash
 
-        return state_hash(self._module)
+        return f"{state_hash(self._module)}-{structure_hash(self._module)}-{described(self._input_shape)}"
 
     def _to_onnx(self, options: ConvertOptions) -> HubModel:
         from mlconverter.formats.torch.inputs import example_inputs

@@ -72,6 +72,17 @@ def example_inputs(module: nn.Module, given: Any, names: tuple[str, ...] | None 
     return [_example(name, item, module) for name, item in zip(names or by_name, by_name.values(), strict=True)]
 
 
+def described(given: Any) -> str:
+    """What was given as inputs, as text; of tensors shape and dtype count."""
+    if isinstance(given, (torch.Tensor, np.ndarray)):
+        return f"{tuple(given.shape)}:{given.dtype}"
+    if isinstance(given, Mapping):
+        return f"{{{', '.join(f'{name}: {described(item)}' for name, item in given.items())}}}"
+    if isinstance(given, (tuple, list)):
+        return f"({', '.join(map(described, given))})"
+    return str(given)
+
+
 def _parameters(module: nn.Module) -> list[str]:
     kinds = inspect.Parameter
     parameters = inspect.signature(module.forward).parameters.values()

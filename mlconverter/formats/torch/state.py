@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -36,6 +38,51 @@ def state_hash(module: nn.Module) -> str:
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
     return digest.hexdigest()
+
+
+_INTERNAL = frozenset(vars(nn.Module()))
+"""Attributes that every module has: its tables of parameters and hooks, and its mode."""
+
+
+def structure_hash(module: nn.Module) -> str:
+    """A digest of what a module computes apart from its values: classes with their source text, plain attributes, hooks, code.
+
+    Where something cannot be told by its text (a class without source, an object as attribute) its identity counts,
+    which is never the same in another process.
+    """
+    digest = hashlib.blake2b(digest_size=20)
+    for name, part in module.named_modules(remove_duplicate=False):
+        hooks = (*part._forward_hooks.values(), *part._forward_pre_hooks.values())
+        own = sorted((k, _told(v)) for k, v in vars(part).items() if k not in _INTERNAL)
+        kind: Any = type(part)
+        code = part.code if isinstance(part, torch.fx.GraphModule) else _text_of(kind)
+        digest.update(f"{name} {kind.__module__}.{kind.__qualname__} {own} {[_told(h) for h in hooks]} {code}".encode())
+    return digest.hexdigest()
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, (int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.Size)):
+        return repr(value)
+    if isinstance(value, (tuple, list)):
+        return f"{type(value).__name__}({', '.join(map(_told, value))})"
+    if isinstance(value, dict):
+        return f"dict({', '.join(f'{_told(k)}: {_told(v)}' for k, v in value.items())})"
+    if isinstance(value, torch.Tensor):
+        return hashlib.blake2b(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data).hexdigest()
+    routine: Any = value if inspect.isroutine(value) or inspect.isclass(value) else None
+    return f"{type(value).__qualname__} {id(value)}" if routine is None else _text_of(routine)
+
+
+@lru_cache(maxsize=4096)
+def _text_of(thing: Any) -> str:
+    """The source text of a class or function; of a function also what it closes over is another thing, so its identity counts."""
+    if getattr(thing, "__closure__", None):
+        return f"{thing.__qualname__} {id(thing)}"
+    try:
+        return inspect.getsource(thing)
+    except (OSError, TypeError):
+        place = f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', repr(thing))}"
+        return place if inspect.isbuiltin(thing) else f"{place} {id(thing)}"
 
 
 def state_of(trained: nn.Module | Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -175,3 +175,81 @@ def test_a_wrong_file_would_be_noticed(converter: Converter, module, monkeypatch
     monkeypatch.setattr(inner, "_with_weights", wrong)
     with pytest.raises(VerificationError):
         converter.to_origin_type()
+
+
+class Scaled(torch.nn.Module):
+    """A module with an attribute and a layer that may be exchanged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+        self._scale = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x) * self._scale
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: setattr(m, "_scale", 5.0),
+        lambda m: m.inner.__setitem__(1, torch.nn.Sigmoid()),
+        lambda m: m.register_forward_hook(lambda layer, arguments, result: result + 1),
+    ],
+)
+def test_a_module_changed_in_place_is_exported_anew(change) -> None:
+    """Not its weights alone say what a torch source computes."""
+    net = Scaled()
+    converter = Converter(net, input_shape=(1, 4))
+    before = converter.to_onnx()
+    assert converter.to_onnx() is before
+    change(net)
+    after = converter.to_onnx()
+    assert after != before
+    assert converter.report.verdict == "verified"
+
+
+def odd_names(*names: str) -> onnx.ModelProto:
+    """A chain of products and sums with weights, and inputs, of odd names."""
+    nodes, value = [], "x"
+    for i, name in enumerate(names):
+        nodes.append(helper.make_node("Mul" if i % 2 else "Add", [value, name], [f"v{i}"]))
+        value = f"v{i}"
+    nodes.append(helper.make_node("Sub", [value, "X"], ["w"]))
+    nodes.append(helper.make_node("Sum", ["w", "lambda", "def"], ["y"]))
+    rng = np.random.default_rng(0)
+    return helper.make_model(
+        helper.make_graph(
+            nodes,
+            "names",
+            [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 3]) for n in ("x", "X", "lambda", "def")],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])],
+            [numpy_helper.from_array(rng.normal(size=3).astype(np.float32), n) for n in names],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=9,
+    )
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("class", "None", "return.weight", "in.weight"),
+        ("graph", "code", "meta", "origin", "weight_origins", "round_to_storage", "recompile"),
+        ("self", "forward", "training", "_graph"),
+        ("conv", "conv.bias", "w.1", "w.1.2"),
+        ("a.b", "a_b", "a_b_1", "a"),
+    ],
+    ids=str,
+)
+def test_names_that_python_or_torch_have_taken(names) -> None:
+    """They convert, run, and find their way back."""
+    converter = Converter(odd_names(*names))
+    module = converter.to_torch()
+    assert converter.report.verdict == "verified"
+    with torch.no_grad():
+        for tensor in module.state_dict().values():
+            tensor.mul_(2)
+    tuned = {i.name: numpy_helper.to_array(i) for i in converter.to_origin_type().graph.initializer}
+    for before in odd_names(*names).graph.initializer:
+        np.testing.assert_array_equal(tuned[before.name], numpy_helper.to_array(before) * 2)

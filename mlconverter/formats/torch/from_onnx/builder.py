@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Callable
 from typing import Any, cast
@@ -25,6 +26,7 @@ from mlconverter.formats.torch.from_onnx.values import (
     dtype_of,
     know,
 )
+from mlconverter.formats.torch.module import ConvertedModule
 from mlconverter.hub.io import numpy_name
 from mlconverter.hub.weights import Step, Transpose, WeightLink
 
@@ -175,6 +177,12 @@ class Builder:
 
     def _free_path(self, path: str) -> str:
         """``path``, or it with the first number behind it that makes it new."""
+        *folders, last = path.split(".")
+        for depth in range(len(folders), 0, -1):
+            if isinstance(_lookup(self.root, ".".join(folders[:depth])), torch.Tensor):
+                # Nothing can stand below a tensor.
+                path = ".".join([*folders[: depth - 1], "_".join([*folders[depth - 1 :], last])])
+                break
         candidate, number = path, 0
         while _lookup(self.root, candidate) is not None:
             number += 1
@@ -224,11 +232,15 @@ def _lookup(root: nn.Module, path: str) -> Any:
     return thing
 
 
+_TAKEN = frozenset((*dir(ConvertedModule), *vars(nn.Module()), "self", "meta", "round_to_storage"))
+"""What a part of a path cannot be called."""
+
+
 def _dotted(name: str) -> str:
     """A name of the ONNX graph as a path of attributes."""
     parts = [re.sub(r"\W+", "_", part).strip("_") for part in re.sub(r":\d+$", "", name).split(".")]
-    # ``training`` and friends are attributes of every module; a leading underscore would hide the weight.
-    safe = [f"{part}_" if hasattr(nn.Module, part) or part == "training" else part for part in parts if part]
+    # A leading underscore would hide the weight; keywords and attributes that a module has cannot be its name.
+    safe = [f"{part}_" if part in _TAKEN or keyword.iskeyword(part) else part for part in parts if part]
     return ".".join(safe) or "constant"
 
 

@@ -82,14 +82,13 @@ class Translation:
     def run(self) -> None:
         """Record the whole graph: placeholders, nodes, output."""
         graph = self.model.graph
-        names: dict[str, int] = {}
         for value in graph.inputs:
             if value.name in graph.initializers:
                 continue
-            name = _identifier(value.name or "input")
-            names[name] = names.get(name, 0) + 1
-            name = name if names[name] == 1 else f"{name}_{names[name]}"
-            self.values[value] = self._known(self.builder.tracer.create_proxy("placeholder", name, (), {}), value)
+            placeholder = self.builder.tracer.create_proxy("placeholder", _identifier(value.name or "input"), (), {})
+            # The graph makes the node's name unique and legal; under another one the argument could hide a value.
+            placeholder.node.target = placeholder.node.name
+            self.values[value] = self._known(placeholder, value)
         for node in graph:
             self._translate(node)
         results = tuple(self.builder.tensor(self.value(output)).node for output in graph.outputs)
@@ -294,4 +293,4 @@ def _name(node: ir.Node) -> str:
 
 def _identifier(name: str) -> str:
     clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
-    return clean if clean and not clean[0].isdigit() else f"input_{clean}"
+    return clean if clean and not clean[0].isdigit() and clean != "self" else f"input_{clean}"
