@@ -234,9 +234,9 @@ def _same_size(a: Any, b: Any) -> bool:
 
 @_evaluates("ReduceProd", symbolic=True)
 def _reduce_prod(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
-    if axes is None and noop_with_empty_axes:
+    if noop_with_empty_axes and not (axes is not None and axes.size):
         return x
-    result = np.prod(x, axis=_ints(axes), keepdims=bool(keepdims))
+    result = np.prod(x, axis=_ints(axes) or None, keepdims=bool(keepdims))
     return np.asarray(result, x.dtype)
 
 

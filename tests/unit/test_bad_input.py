@@ -188,3 +188,38 @@ def test_the_report_shows_every_verdict() -> None:
     converter = Converter(torch.nn.Linear(4, 3), input_shape=(1, 4), verify=False)
     converter.to_onnx()
     assert "unverified" in str(converter.report)
+
+
+class Passing(torch.nn.Module):
+    """Hands an input through, and one result twice."""
+
+    def forward(self, x: torch.Tensor, output_0: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x + 2 * output_0
+        return x, y, y
+
+
+class TestBorderNames:
+    """Every input and output has a name of its own, the one that was asked for."""
+
+    def export(self, **names):
+        converter = Converter(Passing(), input_shape=[(1, 4), (1, 4)], **names)
+        proto = converter.to_onnx()
+        onnx.checker.check_model(proto)
+        assert converter.report.verdict == "verified"
+        return [v.name for v in proto.graph.input], [v.name for v in proto.graph.output]
+
+    def test_by_default(self) -> None:
+        assert self.export() == (["x", "output_0"], ["output_0_out", "output_1", "output_2"])
+
+    def test_exchanged(self) -> None:
+        assert self.export(input_names=("output_0", "x")) == (["output_0", "x"], ["output_0_out", "output_1", "output_2"])
+        assert self.export(output_names=("b", "a", "c")) == (["x", "output_0"], ["b", "a", "c"])
+
+    @pytest.mark.parametrize(
+        "names",
+        [{"input_names": ("q", "q")}, {"output_names": ("a", "a", "b")}, {"output_names": ("x", "a", "b")}],
+        ids=str,
+    )
+    def test_names_that_are_there_twice(self, names) -> None:
+        with pytest.raises(SignatureError, match="more than once"):
+            self.export(**names)

@@ -204,7 +204,7 @@ def fingerprint(module: fx.GraphModule) -> dict[str, str]:
     digests = {}
     for name, layer in module.named_modules(remove_duplicate=False):
         kind = f"{type(layer).__module__}.{type(layer).__qualname__}"
-        does = module.code if layer is module else f"{kind} {_configuration(layer)}"
+        does = f"{type(module).__name__} {module.code}" if layer is module else f"{kind} {_configuration(layer)}"
         own = (*layer._parameters.items(), *layer._buffers.items())
         holds = [(n, tuple(t.shape), t.is_floating_point()) for n, t in own if t is not None]
         digests[name] = hashlib.sha256(f"{does} {_interference(layer)} {holds}".encode()).hexdigest()

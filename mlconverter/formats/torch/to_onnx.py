@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import logging
 import warnings
 from collections.abc import Iterator
@@ -137,22 +138,41 @@ def _finished(
     model = normalise(model)
     for value in model.graph.initializers.values():
         value.metadata_props.setdefault(ROLE_KEY, "buffer")  # computed by the graph itself, so nothing to train
-    names = options.output_names or (("output",) if outputs == 1 else tuple(f"output_{i}" for i in range(outputs)))
+    taken = {i.name for i in inputs}
+    default = ("output",) if outputs == 1 else tuple(f"output_{i}" for i in range(outputs))
+    names = options.output_names or tuple(f"{name}_out" if name in taken else name for name in default)
     if len(names) != len(model.graph.outputs):
         raise SignatureError(f"output_names has {len(names)} names for {len(model.graph.outputs)} outputs.")
-    _rename(model.graph, model.graph.inputs, [i.name for i in inputs])
-    _rename(model.graph, model.graph.outputs, names)
+    _name_border(model.graph, [*(i.name for i in inputs), *names])
     signature = signature_of(model)
     return HubModel(model, signature.laid_out("channels_first"), notes=notes)
 
 
-def _rename(graph: ir.Graph, values: Any, names: Any) -> None:
-    """Give border values their names; whatever has one of them already makes way."""
-    taken = {v.name: v for node in graph for v in node.outputs} | {v.name: v for v in graph.inputs} | dict(graph.initializers)
-    for value, name in zip(list(values), names, strict=True):
-        other = taken.get(name)
-        if other is not None and other is not value:
-            other.name = f"{name}_inner"
+def _name_border(graph: ir.Graph, names: list[str]) -> None:
+    """Give inputs and outputs, in this order, their names; whatever else has one of them makes way.
+
+    Raises:
+        SignatureError: two of them would have the same name.
+    """
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SignatureError(f"Inputs and outputs need names of their own; {twice} are there more than once in {names}.")
+    for position, value in enumerate(graph.outputs):
+        # An output that is an input, a weight, or the same value as another output, has no name of its own to give.
+        if value.producer() is None or value in graph.outputs[:position]:
+            copy = ir.Node("", "Identity", [value], num_outputs=1)
+            copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
+            graph.append(copy)
+            graph.outputs[position] = copy.outputs[0]
+    border = [*graph.inputs, *graph.outputs]
+    values = [*(v for node in graph for v in node.outputs), *graph.inputs, *graph.initializers.values()]
+    used = {*names, *(v.name for v in values)}
+    for value in values:
+        if value.name in names:
+            number = next(n for n in itertools.count() if f"{value.name}_inner{n}" not in used)
+            value.name = f"{value.name}_inner{number}"
+            used.add(value.name)
+    for value, name in zip(border, names, strict=True):
         value.name = name
 
 

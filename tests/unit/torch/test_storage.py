@@ -133,6 +133,13 @@ class TestChangesByHand:
         assert {n for n in before if before[n] != now.get(n)} == {where}
 
 
+def test_a_subclass_with_a_forward_of_its_own_is_noticed(converter: Converter, module) -> None:
+    """Its code is not the graph's."""
+    sub = type("Sub", (type(module),), {"forward": lambda self, x: x})
+    module.__class__ = sub
+    assert {n for n in module.origin.fingerprint if module.origin.fingerprint[n] != fingerprint(module)[n]} == {""}
+
+
 def test_wrappers_are_looked_through(converter: Converter, module) -> None:
     """The same weights behind what people wrap modules in."""
     average = torch.optim.swa_utils.AveragedModel(module)
