@@ -59,7 +59,7 @@ class ConvertOptions:
         )
         for name, values, choices in allowed:
             for value in values:
-                if value not in choices:
+                if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
                     raise ValueError(f"{name} is one of {', '.join(map(repr, choices))}, not {value!r}.")
 
     @property
@@ -71,6 +71,16 @@ class ConvertOptions:
         """The choices that decide on the converted model, as text by name."""
         chosen = self.conversion
         return {f.name: repr(getattr(chosen, f.name)) for f in fields(chosen) if f.name not in ("verify", "rtol", "trust")}
+
+
+GENERAL = frozenset({"io_layout", "verify", "rtol"})
+"""Options that mean something in every conversion."""
+
+
+def asked_for(choices: Mapping[str, Any]) -> tuple[str, ...]:
+    """The choices that are not the defaults, by name."""
+    defaults = ConvertOptions()
+    return tuple(name for name, value in choices.items() if _frozen(value) != getattr(defaults, name))
 
 
 def _frozen(value: Any) -> Any:

@@ -42,7 +42,7 @@ def verify(
         The verdict; true only where it is ``"verified"``.
 
     Raises:
-        ConversionError: one of the two cannot be run here.
+        NotRunnableError: one of the two cannot be run here.
         SignatureError: inputs or sizes do not fit.
     """
     source, _ = _runner(a, input_shape)

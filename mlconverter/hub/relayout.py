@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from mlconverter.hub.border import BorderChange, Perm, layout_perm
+from mlconverter.hub.border import BorderChange, Perm, inverted
 from mlconverter.hub.model import HubModel
-from mlconverter.signature import Layout, TensorSpec
 
 
 def change_border(hub: HubModel, change: BorderChange) -> HubModel:
@@ -20,24 +19,7 @@ def change_border(hub: HubModel, change: BorderChange) -> HubModel:
         _change_input(model.graph, name, perm)
     for name, perm in change.outputs.items():
         _change_output(model.graph, name, perm)
-    signature = replace(
-        hub.signature,
-        inputs=tuple(_changed(s, change.inputs) for s in hub.signature.inputs),
-        outputs=tuple(_changed(s, change.outputs) for s in hub.signature.outputs),
-    )
-    return replace(hub, model=model, signature=signature)
-
-
-def _changed(spec: TensorSpec, perms: dict[str, Perm]) -> TensorSpec:
-    perm = perms.get(spec.name)
-    if perm is None or spec.shape is None:
-        return spec
-    layout: Layout = "channels_first" if perm == layout_perm(len(perm), "channels_first") else "channels_last"
-    return replace(spec, shape=tuple(spec.shape[p] for p in perm), layout=layout)
-
-
-def _inverse(perm: Perm) -> Perm:
-    return tuple(perm.index(i) for i in range(len(perm)))
+    return replace(hub, model=model, signature=change.of(hub.signature))
 
 
 def _transposed(shape: ir.Shape | None, perm: Perm) -> ir.Shape | None:
@@ -62,7 +44,7 @@ def _change_input(graph: ir.Graph, name: str, perm: Perm) -> None:
     new = ir.Value(name=name, type=old.type, shape=_transposed(old.shape, perm))
     old.name = f"{name}_inner"
     graph.inputs[list(graph.inputs).index(old)] = new
-    back = _inverse(perm)
+    back = inverted(perm)
     # A transpose that reads the input merges with the one that undoes the new layout; mostly both vanish.
     for node in list(old.consumers()):
         inner = _perm_of(node)

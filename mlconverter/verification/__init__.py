@@ -5,6 +5,7 @@ from mlconverter.verification.batch import batch_failure
 from mlconverter.verification.bisect import bisect_runners, first_difference
 from mlconverter.verification.check import Level, batch_is_free, verify_runners
 from mlconverter.verification.compare import TensorComparison, compare_outputs, compare_tensors
+from mlconverter.verification.guarded import compared
 from mlconverter.verification.result import RunComparison, VerificationResult
 from mlconverter.verification.runner import BaseRunner, Inspectable, Runner, check_inputs
 from mlconverter.verification.samples import sample_inputs
@@ -28,6 +29,7 @@ __all__ = [
     "check_inputs",
     "compare_outputs",
     "compare_tensors",
+    "compared",
     "first_difference",
     "sample_inputs",
     "verify_runners",

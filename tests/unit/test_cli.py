@@ -122,7 +122,7 @@ def test_a_damaged_file_is_a_failure():
 def test_a_wrong_result_has_an_exit_code_of_its_own_and_leaves_no_file(monkeypatch, tmp_path):
     small_model("net.onnx")
     result = VerificationResult("wrong", "output 'y' is off")
-    monkeypatch.setattr("mlconverter.base.verify_runners", lambda *arguments, **choices: result)
+    monkeypatch.setattr("mlconverter.base.compared", lambda *arguments, **choices: result)
     shown = run("convert", "net.onnx", "net.pt")
     assert shown.exit_code == 3
     assert "onnx → torch is wrong: output 'y' is off" in shown.stdout and "VerificationError" in shown.stderr
@@ -150,7 +150,7 @@ def test_a_wrong_command_line_is_told_apart(arguments, message):
 
 def test_what_nobody_expected_is_a_panel_and_with_debug_a_traceback(monkeypatch):
     small_model("net.onnx")
-    monkeypatch.setattr(Converter, "save", lambda self, path, format=None: {}["key"])
+    monkeypatch.setattr(Converter, "save", lambda self, path, format=None, **options: {}["key"])
     result = run("convert", "net.onnx", "net.pt")
     assert result.exit_code == 1
     assert "KeyError: 'key'" in result.stderr and "please report it" in result.stderr and "Traceback" not in result.stderr

@@ -34,9 +34,9 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
 
     @classmethod
     def owns_path(cls, path: Path) -> bool:
-        """Whether a file has TFLite's mark, or its extension."""
+        """Whether a file has TFLite's mark."""
         with path.open("rb") as file:
-            return file.read(8)[4:] == b"TFL3" or path.suffix.lower() in cls.extensions
+            return file.read(8)[4:] == b"TFL3"
 
     def _load(self, model: Any) -> None:
         from mlconverter.formats.tflite.model import TFLiteModel
@@ -63,6 +63,9 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
         from mlconverter.formats.tflite.to_onnx.convert import convert
 
         return convert(self._model.structure)
+
+    def _signature(self, options: ConvertOptions) -> IOSignature:
+        return self._model.signature
 
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:

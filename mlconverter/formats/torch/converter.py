@@ -41,6 +41,8 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
     """
 
     digest_is_whole = False  # functions that a forward calls are not in it
+    source_options: ClassVar[frozenset[str]] = frozenset({"opset", "input_names", "output_names", "dynamic_batch", "trust"})
+    target_options: ClassVar[frozenset[str]] = frozenset({"dynamic_batch"})
     op_routes: ClassVar[Mapping[str, str]] = {"onnx-torch": "mlconverter.formats.torch.from_onnx:translates"}
 
     @classmethod
@@ -96,6 +98,13 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
         from mlconverter.formats.torch.to_onnx import export
 
         return export(self._module, example_inputs(self._module, self._input_shape, options.input_names), options)
+
+    def _signature(self, options: ConvertOptions) -> IOSignature:
+        from mlconverter.formats.torch.inputs import example_inputs
+        from mlconverter.formats.torch.observed import observed_signature
+
+        inputs = example_inputs(self._module, self._input_shape, options.input_names)
+        return observed_signature(self._module, inputs, options)
 
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
