@@ -82,6 +82,7 @@ def convert(
     if not dst.absolute().parent.is_dir():
         raise typer.BadParameter(f"there is no folder '{dst.parent}'", param_hint="DST")
     shapes = sources.input_shapes(input_shape or [])
+    sources.target_format(dst, to)
     from mlconverter.cli import show
     from mlconverter.logs import get_logger
 

@@ -89,11 +89,19 @@ def test_convert_takes_the_format_where_the_extension_does_not_say_it():
 
 
 @pytest.mark.parametrize(
+    ("options", "message"), [(("--to", "trt"), "There is no format 'trt'"), ((), "No format has the extension '.engine'")]
+)
+def test_a_format_that_does_not_exist_is_a_wrong_command_line(options, message):
+    small_model("net.onnx")
+    result = run("convert", "net.onnx", "net.engine", *options)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
     ("destination", "options", "message"),
     [
         ("net.tflite", (), "ONNX → TFLite is not there yet"),
-        ("net.engine", ("--to", "trt"), "There is no format 'trt'. Known formats: onnx, tflite, torch."),
-        ("net.engine", (), "No format has the extension '.engine'"),
         ("net.pt", ("--input-shape", "1,4"), "it is for torch models"),
     ],
 )
