@@ -144,6 +144,16 @@ class BaseConverter(ABC):
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
         """A model of this format made from the hub."""
 
+    @classmethod
+    def _refuse(cls, hub: HubModel) -> None:  # noqa: B027 (a format that takes everything has nothing to say)
+        """Raise what :meth:`_from_hub` is known to raise, before anything is translated.
+
+        Raises:
+            UnsupportedOpsError: with every operator that cannot be translated.
+            NotConvertibleError: there is no way from the hub to this format.
+            MissingDependencyError: a package that it takes is not installed.
+        """
+
     def _signature(self, options: ConvertOptions) -> IOSignature:
         """What the source takes and gives in its own layout; formats that can tell without a conversion do."""
         return self.hub(options.having(io_layout=None)).signature
@@ -259,10 +269,8 @@ class BaseConverter(ABC):
         """The model as a ``TRTEngine``.
 
         Raises:
-            NotConvertibleError: TensorRT engines cannot be made yet.
+            MissingDependencyError: TensorRT is not installed; the message names the extra that brings it.
         """
-        if "trt" not in formats:
-            raise NotConvertibleError("TensorRT engines cannot be made yet; to_onnx() gives what TensorRT's own tools take.")
         return self.to("trt", **options)
 
     def conversion(self, format: str, **options: Any) -> Conversion:

@@ -89,11 +89,11 @@ def test_convert_takes_the_format_where_the_extension_does_not_say_it():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [(("--to", "trt"), "There is no format 'trt'"), ((), "No format has the extension '.engine'")]
+    ("options", "message"), [(("--to", "coreml"), "There is no format 'coreml'"), ((), "No format has the extension '.mlmodel'")]
 )
 def test_a_format_that_does_not_exist_is_a_wrong_command_line(options, message):
     small_model("net.onnx")
-    result = run("convert", "net.onnx", "net.engine", *options)
+    result = run("convert", "net.onnx", "net.mlmodel", *options)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.replace("│", " ").split())
 
@@ -180,12 +180,12 @@ def test_inspect_shows_an_onnx_model():
     small_model("net.onnx")
     result = run("inspect", "net.onnx")
     assert result.exit_code == 0, result.output
-    for text in ("opset", "17", "MatMul", "Relu", "batch × 4", "float32", "there is no way yet"):
+    for text in ("opset", "17", "MatMul", "Relu", "batch × 4", "float32", "not there yet"):
         assert text in result.stdout
     facts = inspect(Path("net.onnx"))
     assert [(o.op, o.version, o.count) for o in facts.operators] == [("MatMul", 13, 1), ("Relu", 14, 1)]
     assert [(c.dtype, c.tensors, c.values, c.size) for c in facts.constants] == [("float32", 1, 12, 48)]
-    assert {o.target: bool(o.refusal) for o in facts.outlooks} == {"tflite": True, "torch": False}
+    assert {o.target: bool(o.refusal) for o in facts.outlooks} == {"tflite": True, "torch": False, "trt": True}
 
 
 def test_inspect_names_the_operators_in_the_way():

@@ -68,11 +68,16 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
         return self._model.signature
 
     @classmethod
-    def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
+    def _refuse(cls, hub: HubModel) -> None:
         raise NotConvertibleError(
             "ONNX → TFLite is not there yet: a TFLite model can be read, trained as PyTorch and written back into its own file, "
             "but a new one cannot be made from another graph."
         )
+
+    @classmethod
+    def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
+        cls._refuse(hub)
+        raise AssertionError
 
     @classmethod
     def _runner(cls, model: Any, signature: IOSignature) -> Runner:

@@ -131,6 +131,14 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
         return Conversion(module, hub.signature, (*hub.notes, *notes, *more))
 
     @classmethod
+    def _refuse(cls, hub: HubModel) -> None:
+        require_torch()
+        from mlconverter.formats.torch.from_onnx.translate import refuse_unsupported
+        from mlconverter.hub.normalise import normalise
+
+        refuse_unsupported(normalise(hub.model))
+
+    @classmethod
     def _runner(cls, model: Any, signature: IOSignature) -> Runner:
         from mlconverter.formats.torch.runner import TorchRunner
 
