@@ -144,8 +144,8 @@ class BaseConverter(ABC):
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
         """A model of this format made from the hub."""
 
-    @classmethod
-    def _refuse(cls, hub: HubModel) -> None:  # noqa: B027 (a format that takes everything has nothing to say)
+    @classmethod  # noqa: B027 (a format that takes everything has nothing to raise)
+    def _refuse(cls, hub: HubModel) -> None:
         """Raise what :meth:`_from_hub` is known to raise, before anything is translated.
 
         Raises:
