@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlconverter.base import BaseConverter
 from mlconverter.conversion import Conversion
-from mlconverter.errors import CorruptModelError, NotConvertibleError, SignatureError
+from mlconverter.errors import CorruptModelError, SignatureError
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".lite"), model_modules=()):
     """A TFLite (LiteRT) model: a path, the bytes of a file, or a ``TFLiteModel``."""
 
-    op_routes: ClassVar[Mapping[str, str]] = {"tflite-onnx": "mlconverter.formats.tflite.to_onnx.convert:translates"}
+    op_routes: ClassVar[Mapping[str, str]] = {
+        "tflite-onnx": "mlconverter.formats.tflite.to_onnx.convert:translates",
+        "onnx-tflite": "mlconverter.formats.tflite.from_onnx:translates",
+    }
 
     @classmethod
     def owns_model(cls, model: Any) -> bool:
@@ -66,10 +69,9 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
 
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
-        raise NotConvertibleError(
-            "ONNX → TFLite is not there yet: a TFLite model can be read, trained as PyTorch and written back into its own file, "
-            "but a new one cannot be made from another graph."
-        )
+        from mlconverter.formats.tflite.from_onnx import convert
+
+        return convert(hub, options, source_hash)
 
     @classmethod
     def _runner(cls, model: Any, signature: IOSignature) -> Runner:
