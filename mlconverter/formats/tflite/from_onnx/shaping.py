@@ -175,3 +175,10 @@ def constant_of_shape(b: Builder, shape: Ints | Runtime, *, value: Array | None 
 def _fill(b: Builder, shape: Wire, filler: Array, dims: tuple[int | None, ...]) -> Wire:
     value = b.constant(filler.reshape(()))
     return b.emit("FILL", shape, value, dims=dims, dtype=value.dtype)
+
+
+@translates("Range", 11, 27)
+def range_(b: Builder, start: Operand, limit: Operand, delta: Operand, *, stash_type: int = 1) -> Stored:
+    """Range → RANGE."""
+    bounds = [b.reshape(b.ask(bound), ()) for bound in (start, limit, delta)]
+    return Stored(b.emit("RANGE", *bounds, dims=(None,), dtype=bounds[0].dtype), (0,))
