@@ -17,7 +17,7 @@ import numpy as np
 
 from mlconverter.errors import ConversionError
 from mlconverter.formats.tflite.schema import MAGIC, OPTIONS, generated, names
-from mlconverter.formats.tflite.structure import Array, Operator, SignatureDef, Subgraph, Tensor
+from mlconverter.formats.tflite.structure import Array, Extent, Operator, SignatureDef, Subgraph, Tensor
 
 ALIGNMENT = 64
 """Of constants in the file, in bytes; LiteRT asks for 16, and reads whole cache lines fastest."""
@@ -57,35 +57,55 @@ def write(
 
     Args:
         subgraph: the graph; tensors refer to ``buffers`` by number, and 0 is "no data".
-        buffers: the constants from number 1 on, in any memory layout, or functions that make them; each is made
-            contiguous when its turn comes to be written, and let go again.
+        buffers: the constants from number 1 on, in any memory layout, or functions that make them, called when their turn
+            comes to be written. Each is as large as the tensors that refer to it.
         signature: names of inputs and outputs.
         description: what wrote the file.
+
+    Raises:
+        ConversionError: a constant does not fit its tensor.
     """
     flat = bytearray(_pack(subgraph, len(buffers) + 1, signature, description))
-    places = _places(flat)
-    output = io.BytesIO()
-    output.seek(_aligned(len(flat)))
-    for place, buffer in zip(places[1:], buffers, strict=True):
-        offset = output.seek(_aligned(output.tell()))
-        output.write(memoryview(np.ascontiguousarray(buffer() if callable(buffer) else buffer).reshape(-1)).cast("B"))
-        for at, value in zip(place, (offset, output.tell() - offset), strict=True):
+    extents, end = _extents(subgraph, len(buffers), len(flat))
+    for place, extent in zip(_places(flat), extents, strict=True):
+        for at, value in zip(place, (extent.offset, extent.length), strict=True):
             struct.pack_into("<Q", flat, at, value)
-    output.seek(0)
+    output = io.BytesIO()
     output.write(flat)
-    return output.getvalue()
+    if end > len(flat):
+        output.seek(end - 1)
+        output.write(b"\0")
+    with output.getbuffer() as memory:
+        for number, (buffer, extent) in enumerate(zip(buffers, extents, strict=True), 1):
+            _put(memory, extent, buffer() if callable(buffer) else buffer, number)
+    return output.getvalue()  # the same memory, not a copy of it
 
 
-def _aligned(position: int) -> int:
-    return -(-position // ALIGNMENT) * ALIGNMENT
+def _extents(subgraph: Subgraph, count: int, start: int) -> tuple[list[Extent], int]:
+    """Where each constant comes to stand, and where the file ends."""
+    sizes = {t.buffer: t.size * np.dtype(t.dtype).itemsize for t in subgraph.tensors}
+    extents, end = [], start
+    for number in range(1, count + 1):
+        offset = -(-end // ALIGNMENT) * ALIGNMENT
+        end = offset + sizes[number]
+        extents.append(Extent(offset, sizes[number]))
+    return extents, end
+
+
+def _put(memory: memoryview, extent: Extent, array: Array, number: int) -> None:
+    """A constant into its place; its axes are brought into order on the way."""
+    if array.nbytes != extent.length:
+        raise ConversionError(f"Buffer {number} has {array.nbytes} bytes, its tensor {extent.length}.")
+    place = np.frombuffer(memory, array.dtype, array.size, extent.offset).reshape(array.shape)
+    place[...] = array
 
 
 def _places(flat: bytearray) -> list[tuple[int, int]]:
-    """Where in the flatbuffer the offset and the size of each buffer stand; the first buffer has neither."""
+    """Where in the flatbuffer the offset and the size of each buffer stand, but for the first, which has neither."""
     schema = generated()
     root = schema.Model.GetRootAs(flat, 0)
     tables = [root.Buffers(i)._tab for i in range(root.BuffersLength())]
-    return [(0, 0), *((t.Pos + t.Offset(6), t.Pos + t.Offset(8)) for t in tables[1:])]
+    return [(t.Pos + t.Offset(6), t.Pos + t.Offset(8)) for t in tables[1:]]
 
 
 def _pack(subgraph: Subgraph, buffers: int, signature: SignatureDef, description: str) -> bytes:

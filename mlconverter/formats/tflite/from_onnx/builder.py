@@ -261,7 +261,10 @@ class Builder:
             sizes: of the result; one of them may be ``None``, which follows from the others.
         """
         dims = tuple(s if isinstance(s, int) else None for s in sizes)
-        if dims == wire.dims and None not in dims:
+        while wire in self.producers and (before := self.producers[wire]).op in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS"):
+            assert before.inputs[0] is not None
+            wire = before.inputs[0]  # what is reshaped once more need not have been before
+        if dims == wire.dims and dims.count(None) <= 1:
             return wire
         if not dims:
             flat = self.reshape(wire, (1,)) if wire.rank != 1 else wire

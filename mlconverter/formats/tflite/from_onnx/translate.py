@@ -211,6 +211,7 @@ class Translation:
         """Sizes, arithmetic on them, and what is computed from constants alone."""
         if call.op in ("Shape", "Size"):
             return [_shape(call, inputs[0])]
+        inputs = [_settled(i) for i in inputs]
         symbolic = any(isinstance(i, Sizes) for i in inputs)
         if not inputs or any(isinstance(i, Runtime) for i in inputs) or not evaluates(call.op, symbolic):
             return None
@@ -233,9 +234,10 @@ class Translation:
 
     def _materialised(self, sizes: Sizes) -> Runtime | Constant:
         """Sizes as a tensor."""
+        settled = _settled(sizes)
+        if isinstance(settled, Constant):
+            return settled
         items = [i if isinstance(i, Size) else int(i) for i in sizes.array.reshape(-1)]
-        if all(isinstance(i, int) for i in items):
-            return Constant(np.array(items, sizes.dtype).reshape(sizes.array.shape))
         wire = self.builder.reshape(self.builder.shape(items), sizes.array.shape)
         wire = self.builder.cast(wire, sizes.dtype)
         return Runtime("sizes", sizes.array.shape, sizes.dtype, {layout.logical(sizes.array.ndim): wire})
@@ -319,6 +321,13 @@ def _dims(value: ir.Value) -> Dims | None:
     if value.shape is None:
         return None
     return tuple(d if isinstance(d := dim_of(dim), int) else None for dim in value.shape)
+
+
+def _settled(value: Value | None) -> Value | None:
+    """Sizes all of which are numbers as the constant that they are."""
+    if isinstance(value, Sizes) and all(isinstance(i, (int, np.integer)) for i in value.array.reshape(-1)):
+        return Constant(value.array.astype(value.dtype))
+    return value
 
 
 def _shape(call: Call, of: Value | None) -> Sizes:
