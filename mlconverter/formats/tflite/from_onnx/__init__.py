@@ -14,6 +14,7 @@ from mlconverter.formats.tflite.from_onnx import (
     resize,
     shaping,
     slicing,
+    space,
 )
 from mlconverter.formats.tflite.from_onnx.convert import convert
 from mlconverter.formats.tflite.from_onnx.ops import translates
@@ -33,5 +34,6 @@ __all__ = [
     "resize",
     "shaping",
     "slicing",
+    "space",
     "translates",
 ]
