@@ -271,9 +271,9 @@ class Builder:
             return self.emit("SQUEEZE", flat, dims=(), squeezeDims=[0])
         if dims.count(None) == 1 and 0 not in dims:
             return self.emit("RESHAPE", wire, self.ints(-1 if d is None else d for d in dims), dims=dims)
-        if None in sizes:
+        if list(sizes).count(None) > 1:
             raise Refused("more than one size of the result is only known at run time")
-        return self.emit("RESHAPE", wire, self.shape([s for s in sizes if s is not None]), dims=dims)
+        return self.emit("RESHAPE", wire, self.shape([-1 if s is None else s for s in sizes]), dims=dims)
 
     def expand_dims(self, wire: Wire, position: int) -> Wire:
         """The tensor with a stored axis of size 1 put in."""
