@@ -123,7 +123,8 @@ def prelu(b: Builder, x: Runtime, slope: Operand) -> Stored:
         return Stored(b.emit("LEAKY_RELU", wire, dims=wire.dims, alpha=float(slope.number())), order)
     order, (value, slopes) = b.together(x, slope)
     if isinstance(slope, Constant) and slopes.rank == 1 and 2 <= value.rank <= 4:
-        return Stored(b.emit("PRELU", value, b.constant(slopes.array.reshape((1,) * (value.rank - 2) + slopes.dims), "slopes"), dims=value.dims), order)
+        per_channel = b.constant(slopes.array.reshape((*[1] * (value.rank - 2), -1)), slope.name, is_weight=slope.is_weight)
+        return Stored(b.emit("PRELU", value, per_channel, dims=value.dims), order)
     below = b.compute("MUL", b.compute("MINIMUM", value, b.scalar(0, value.dtype), dims=value.dims), slopes, dims=value.dims)
     above = b.compute("MAXIMUM", value, b.scalar(0, value.dtype), dims=value.dims)
     return Stored(b.compute("ADD", above, below, dims=value.dims), order)

@@ -247,6 +247,8 @@ class Builder:
         """The tensor with its stored axes permuted; where only axes of size 1 move, a reshape."""
         if tuple(perm) == tuple(range(wire.rank)):
             return wire
+        if wire.data is not None:
+            return self.constant(wire.array.transpose(perm), wire.name, is_weight=wire.is_weight)
         dims = tuple(wire.dims[p] for p in perm)
         moved = [p for p in perm if wire.dims[p] != 1]
         if moved == sorted(moved) and dims.count(None) <= 1:
@@ -261,6 +263,8 @@ class Builder:
             sizes: of the result; one of them may be ``None``, which follows from the others.
         """
         dims = tuple(s if isinstance(s, int) else None for s in sizes)
+        if wire.data is not None and None not in dims:
+            return self.constant(wire.array.reshape([d for d in dims if d is not None]), wire.name, is_weight=wire.is_weight)
         while wire in self.producers and (before := self.producers[wire]).op in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS"):
             assert before.inputs[0] is not None
             wire = before.inputs[0]  # what is reshaped once more need not have been before

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
-from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.kernels import STORED
+from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.values import Runtime, Stored
 from mlconverter.hub.io import numpy_name
 

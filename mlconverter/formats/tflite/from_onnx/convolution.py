@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
@@ -63,7 +65,7 @@ def _conv_2d(b: Builder, image: Wire, filters: Wire, bias: Wire, window: Window,
     padding, image = _settled(b, image, window)
     channels = filters.dims[3 if depthwise else 0]
     assert channels is not None
-    more: dict[str, int] = {}
+    more: dict[str, Any] = {}
     if depthwise:
         inner = image.dims[3]
         if inner is None:
@@ -89,6 +91,8 @@ def _conv_3d(b: Builder, image: Wire, filters: Wire, bias: Wire, window: Window,
     if group != 1:
         raise Refused("LiteRT's CONV_3D has no groups")
     padding, image = _settled(b, image, window)
+    steps: dict[str, Any] = {f"stride{axis}": s for axis, s in zip("DHW", window.strides, strict=True)}
+    steps |= {f"dilation{axis}Factor": d for axis, d in zip("DHW", window.dilations, strict=True)}
     return b.emit(
         "CONV_3D",
         image,
@@ -96,8 +100,7 @@ def _conv_3d(b: Builder, image: Wire, filters: Wire, bias: Wire, window: Window,
         bias,
         dims=(image.dims[0], *_positions(window, image.dims[1:4], padding), filters.dims[4]),
         padding=padding,
-        **{f"stride{axis}": s for axis, s in zip("DHW", window.strides, strict=True)},
-        **{f"dilation{axis}Factor": d for axis, d in zip("DHW", window.dilations, strict=True)},
+        **steps,
     )
 
 

@@ -63,7 +63,10 @@ def _folded(b: Builder, a: Operand, c: Operand, *, scale: bool, negative: bool =
     return scaled(b, a, axis, vector, None) if scale else scaled(b, a, axis, None, -vector if negative else vector)
 
 
-def _arithmetic(op: str, versions: tuple[int, ...], becomes: str, translate: Callable[[Builder, Operand, Operand], Stored]) -> None:
+Binary = Callable[[Builder, Operand, Operand], Stored]
+
+
+def _arithmetic(op: str, versions: tuple[int, ...], becomes: str, translate: Binary) -> None:
     def translator(
         b: Builder,
         x: Operand,
@@ -132,7 +135,7 @@ def pow_(b: Builder, x: Operand, y: Operand, *, axis: int | None = None, broadca
     return pointwise(b, "POW", x, y)
 
 
-def _variadic(op: str, versions: tuple[int, ...], becomes: str, step: Callable[[Builder, Operand, Operand], Stored]) -> None:
+def _variadic(op: str, versions: tuple[int, ...], becomes: str, step: Binary) -> None:
     def translator(b: Builder, *xs: Operand, consumed_inputs: Any = None) -> Stored | Operand:
         return reduce(lambda x, y: kept(step(b, x, y)), xs)
 
@@ -178,11 +181,13 @@ def clip(
     b: Builder, x: Operand, low: Operand | None = None, high: Operand | None = None, *, consumed_inputs: Any = None
 ) -> Stored | Operand:
     """Clip → RELU6, RELU_N1_TO_1 or RELU, fused where possible; MAXIMUM, MINIMUM elsewhere."""
-    bounds = [_number(bound, x) for bound in (low, high)]
-    if isinstance(x, Runtime) and x.first.wire.dtype == "float32" and not isinstance(low, Runtime) and not isinstance(high, Runtime):
-        if (found := CLIPS.get((bounds[0], bounds[1]))) is not None:  # type: ignore[call-overload]
+    floor, ceiling = _number(low, x), _number(high, x)
+    constant = not isinstance(low, Runtime) and not isinstance(high, Runtime)
+    if isinstance(x, Runtime) and x.first.wire.dtype == "float32" and constant:
+        found = next((op for bounds, op in CLIPS.items() if bounds == (floor, ceiling)), None)
+        if found is not None:
             return activate(b, x, found)
-    for bound, number, op in ((low, bounds[0], "MAXIMUM"), (high, bounds[1], "MINIMUM")):
+    for bound, number, op in ((low, floor, "MAXIMUM"), (high, ceiling, "MINIMUM")):
         if bound is not None and (number is not None or isinstance(bound, Runtime)):
             x = kept(pointwise(b, op, x, bound))
     return x

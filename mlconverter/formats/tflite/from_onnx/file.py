@@ -39,10 +39,10 @@ def file_of(operations: Sequence[Operation], inputs: Sequence[Wire], outputs: Se
                 options=options(operation.op, **operation.options),
             )
         )
-    numbers = [tuple(map(tensors.number, wires)) for wires in (inputs, outputs)]
-    named = [dict(zip(names, n, strict=True)) for names, n in zip((signature.input_names, signature.output_names), numbers, strict=True)]
-    graph = Subgraph("main", tuple(tensors.listed), tuple(operators), *numbers)
-    return write(graph, tensors.buffers, SignatureDef(signature.key, 0, *named))
+    taken, given = (tuple(map(tensors.number, wires)) for wires in (inputs, outputs))
+    names = dict(zip(signature.input_names, taken, strict=True)), dict(zip(signature.output_names, given, strict=True))
+    graph = Subgraph("main", tuple(tensors.listed), tuple(operators), taken, given)
+    return write(graph, tensors.buffers, SignatureDef(signature.key, 0, *names))
 
 
 def _needed(operations: Sequence[Operation], outputs: Iterable[Wire]) -> list[Operation]:

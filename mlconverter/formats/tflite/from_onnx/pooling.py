@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -33,9 +34,7 @@ def max_pool(
     """MaxPool → MAX_POOL_2D, behind a PADV2 of the lowest number where SAME does not say the padding."""
     if b.is_read(1):
         raise Refused("the positions of the maxima are read, which LiteRT does not give")
-    window = _window(
-        x, kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode, strides=strides, dilations=dilations, pads=pads
-    )
+    window = _window(x, kernel_shape, auto_pad=auto_pad, ceil_mode=ceil_mode, strides=strides, dilations=dilations, pads=pads)
     filler = 0.0 if is_not_negative(b, x) else LOWEST
     image = _lifted(b, x)
     if window.padded and window.same:
@@ -59,7 +58,7 @@ def average_pool(
     pads: list[int] | None = None,
 ) -> Stored:
     """AveragePool → AVERAGE_POOL_2D; behind a PAD, and times what was counted too much, where SAME does not say the padding."""
-    how = {"auto_pad": auto_pad, "strides": strides, "dilations": dilations, "pads": pads}
+    how: dict[str, Any] = {"auto_pad": auto_pad, "strides": strides, "dilations": dilations, "pads": pads}
     window = _window(x, kernel_shape, ceil_mode=ceil_mode, **how)
     image = _lifted(b, x)
     if not window.padded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,8 @@ def resize(
         raise Refused(f"keep_aspect_ratio_policy={keep_aspect_ratio_policy}")
     factors = None if scales is None or not scales.value.size else [float(s) for s in scales.value.reshape(-1)]
     along = [a % x.rank for a in axes] if axes is not None else list(range(x.rank))
-    return _resized(b, x, dict(zip(along, _targets(x, along, factors, sizes), strict=True)), mode, coordinate_transformation_mode, nearest_mode)
+    targets = dict(zip(along, _targets(x, along, factors, sizes), strict=True))
+    return _resized(b, x, targets, mode, coordinate_transformation_mode, nearest_mode)
 
 
 @translates("Resize", 10)
@@ -56,38 +58,36 @@ def upsample(b: Builder, x: Runtime, scales: Constant, *, mode: str) -> Stored:
     return resize_asymmetric(b, x, scales, mode=mode)
 
 
+@dataclass(frozen=True)
 class Target:
     """What becomes of one axis.
 
     Attributes:
-        size: of the result.
-        scale: result over operand, as the coordinates are computed by.
-        free: whether the operand's size is only known at run time.
+        before: size of the operand.
+        size: size of the result.
+        scale: result over operand, as coordinates are computed by; 0 where only the run time knows.
     """
 
-    def __init__(self, before: int | Size, size: int | Size, scale: float) -> None:
-        self.before, self.size, self.scale = before, size, scale
+    before: int | Size
+    size: int | Size
+    scale: float
 
 
 def _targets(x: Runtime, along: Sequence[int], factors: list[float] | None, sizes: Ints | None) -> list[Target]:
     targets = []
     for i, axis in enumerate(along):
         before = x.length(axis)
-        if factors is not None:
-            factor = factors[i]
-            size: int | Size
-            if isinstance(before, int):
-                size = int(np.floor(before * np.float32(factor)))
-            elif factor == int(factor):
-                size = before * int(factor)
-            else:
-                raise Refused("a scale that is no whole number, of a size that only the run time knows")
-            targets.append(Target(before, size, factor))
-        else:
+        if factors is None:
             assert sizes is not None
             size = sizes[i]
-            fixed = isinstance(before, int) and isinstance(size, int)
-            targets.append(Target(before, size, size / before if fixed else 0.0))
+            scale = size / before if isinstance(before, int) and isinstance(size, int) else 0.0
+        elif isinstance(before, int):
+            size, scale = int(np.floor(before * np.float32(factors[i]))), factors[i]
+        elif factors[i] == int(factors[i]):
+            size, scale = before * int(factors[i]), factors[i]
+        else:
+            raise Refused("a scale that is no whole number, of a size that only the run time knows")
+        targets.append(Target(before, size, scale))
     return targets
 
 
@@ -114,10 +114,17 @@ def _resized(b: Builder, x: Runtime, targets: dict[int, Target], mode: str, coor
     return Stored(wire, order)
 
 
+SAME_BY_SIZES: dict[str, dict[str, bool]] = {
+    "asymmetric": {},
+    "half_pixel": {"halfPixelCenters": True},
+    "align_corners": {"alignCorners": True},
+}
+"""LiteRT's options for coordinates that it computes alike from the sizes alone."""
+
+
 def _native(targets: dict[int, Target], mode: str, coordinates: str, rounding: str) -> dict[str, Any] | None:
     """Options under which LiteRT's own operator computes the same, ``None`` where there are none."""
-    ways = [{"alignCorners": False, "halfPixelCenters": False}, {"halfPixelCenters": True}, {"alignCorners": True}]
-    for way in ways:
+    for way in SAME_BY_SIZES.values():
         if all(_agrees(t, mode, coordinates, rounding, way) for t in targets.values()):
             return way
     return None
@@ -137,23 +144,7 @@ def _agrees(target: Target, mode: str, coordinates: str, rounding: str, way: dic
         plain = coordinates == "asymmetric" and rounding == "floor"
         half = coordinates in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
         return whole and (plain or half) and not way.get("alignCorners") and bool(way.get("halfPixelCenters")) == half
-    same = {"asymmetric": ways_asymmetric, "half_pixel": ways_half_pixel, "align_corners": ways_align}.get(coordinates)
-    return same is not None and same(way)
-
-
-def ways_asymmetric(way: dict[str, bool]) -> bool:
-    """Neither option."""
-    return not any(way.values())
-
-
-def ways_half_pixel(way: dict[str, bool]) -> bool:
-    """Half-pixel centres."""
-    return bool(way.get("halfPixelCenters"))
-
-
-def ways_align(way: dict[str, bool]) -> bool:
-    """Aligned corners."""
-    return bool(way.get("alignCorners"))
+    return coordinates in SAME_BY_SIZES and way == SAME_BY_SIZES[coordinates]
 
 
 def _coordinates(target: Target, how: str) -> Array:
@@ -176,23 +167,27 @@ def _coordinates(target: Target, how: str) -> Array:
     raise Refused(f"coordinate_transformation_mode={how}")
 
 
+ROUNDINGS: dict[str, Callable[[Array], Array]] = {
+    "round_prefer_floor": lambda v: np.ceil(v - 0.5),
+    "round_prefer_ceil": lambda v: np.floor(v + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+
+
 def _nearest(target: Target, coordinates: str, rounding: str) -> Array:
     at = _coordinates(target, coordinates)
-    functions: dict[str, Callable[[Array], Array]] = {
-        "round_prefer_floor": lambda v: np.ceil(v - 0.5),
-        "round_prefer_ceil": lambda v: np.floor(v + 0.5),
-        "floor": np.floor,
-        "ceil": np.ceil,
-    }
     assert isinstance(target.before, int)
-    return np.clip(functions[rounding](at), 0, target.before - 1).astype(np.int64)
+    picked: Array = np.clip(ROUNDINGS[rounding](at), 0, target.before - 1).astype(np.int64)
+    return picked
 
 
 def _nearest_of_litert(before: int, size: int, way: dict[str, bool]) -> Array:
     aligned, half = bool(way.get("alignCorners")), bool(way.get("halfPixelCenters"))
     scale = np.float32((before - 1) / (size - 1)) if aligned and size > 1 else np.float32(before) / np.float32(size)
     at = (np.arange(size, dtype=np.float32) + np.float32(0.5 if half else 0)) * scale
-    return np.clip(np.floor(at + np.float32(0.5)) if aligned else np.floor(at), 0, before - 1).astype(np.int64)
+    picked: Array = np.clip(np.floor(at + np.float32(0.5)) if aligned else np.floor(at), 0, before - 1).astype(np.int64)
+    return picked
 
 
 def _coordinates_of_litert(before: int, size: int, way: dict[str, bool]) -> Array:
@@ -213,4 +208,3 @@ def _interpolated(b: Builder, wire: Wire, target: Target, coordinates: str, posi
     below, above = gathered(b, wire, low, position), gathered(b, wire, high, position)
     difference = b.emit("SUB", above, below, dims=below.dims)
     return b.emit("ADD", below, b.emit("MUL", difference, b.constant(share), dims=below.dims), dims=below.dims)
-

@@ -122,7 +122,8 @@ def expand(b: Builder, x: Operand, shape: Ints | Runtime) -> Stored:
     if isinstance(shape, Runtime):
         raise Refused("a shape that is computed")
     rank = max(x.rank, len(shape))
-    have: list[int | Size] = [1] * (rank - x.rank) + (list(x.dims) if isinstance(x, Constant) else x.sizes)
+    own: list[int | Size] = list(x.dims) if isinstance(x, Constant) else x.sizes
+    have = [*[1] * (rank - x.rank), *own]
     want = [1] * (rank - len(shape)) + list(shape)
     sizes = [_either(b, h, w) for h, w in zip(have, want, strict=True)]
     wire = b.ask(x)

@@ -26,9 +26,7 @@ class Part(NamedTuple):
 
 
 @translates("Slice", 1, 10, 11, 13)
-def slice_(
-    b: Builder, x: Runtime, starts: Ints, ends: Ints, axes: Ints | None = None, steps: Ints | None = None
-) -> Stored:
+def slice_(b: Builder, x: Runtime, starts: Ints, ends: Ints, axes: Ints | None = None, steps: Ints | None = None) -> Stored:
     """Slice → STRIDED_SLICE."""
     along = axes.fixed("an axis") if axes is not None else list(range(len(starts)))
     strides = steps.fixed("a step") if steps is not None else [1] * len(starts)
@@ -47,22 +45,30 @@ def _part(size: int | None, start: int | Size, end: int | Size, step: int) -> Pa
         if not length:
             return Part(0, 0, 1, 0)
         return Part(begin, None if stop < 0 else stop, step, length)
-    begins, stops = start, end
-    whole_start = isinstance(start, int) and (start == 0 if step > 0 else start in (-1, FAR) or start >= FAR)
-    whole_end = isinstance(end, int) and (end >= FAR if step > 0 else end <= -FAR)
-    if step < 0 and not (whole_start and whole_end):
+    from_start = isinstance(start, int) and (start == 0 if step > 0 else start == -1 or start >= FAR)
+    to_end = isinstance(end, int) and (end >= FAR if step > 0 else end <= -FAR)
+    if step < 0 and not (from_start and to_end):
         raise Refused("backwards over an axis whose length only the run time knows")
-    return Part(None if whole_start else begins, None if whole_end else stops, step, size if whole_start and whole_end and abs(step) == 1 else None)
+    whole = from_start and to_end and abs(step) == 1
+    return Part(None if from_start else start, None if to_end else end, step, size if whole else None)
 
 
 def sliced(b: Builder, x: Stored, parts: dict[int, Part]) -> Stored:
-    """A stored value's parts along logical axes."""
+    """A stored value's parts along logical axes.
+
+    Raises:
+        Refused: a part is empty, which LiteRT takes for the whole, of a size that only the run time knows.
+    """
     wire, order = x
     plain = Part(None, None, 1, None)
     placed = [parts.get(axis, plain) for axis in order]
     dims = tuple(d if axis not in parts else parts[axis].length for d, axis in zip(wire.dims, order, strict=True))
     if all(p.start in (0, None) and p.step == 1 and n == d is not None for p, n, d in zip(placed, dims, wire.dims, strict=True)):
         return x
+    if 0 in dims:
+        if None in dims:
+            raise Refused("an empty part")
+        return Stored(b.constant(np.zeros([d or 0 for d in dims], wire.dtype)), order)
     y = b.emit(
         "STRIDED_SLICE",
         wire,
@@ -111,9 +117,7 @@ def _kept(size: int | None, begin: int | Size, end: int | Size) -> Part:
     return Part(start, stop, 1, None if size is None else size - start + (stop or 0))
 
 
-def _filled(
-    b: Builder, wire: Wire, before: Sequence[int | Size], behind: Sequence[int | Size], value: Operand | None
-) -> Wire:
+def _filled(b: Builder, wire: Wire, before: Sequence[int | Size], behind: Sequence[int | Size], value: Operand | None) -> Wire:
     if not any((*before, *behind)):
         return wire
     dims = tuple(

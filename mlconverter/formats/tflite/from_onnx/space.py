@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.slicing import gathered
 from mlconverter.formats.tflite.from_onnx.values import Runtime, Stored, Wire
 from mlconverter.formats.tflite.layout import channels_last
-
-import numpy as np
 
 
 @translates("DepthToSpace", 1, 11, 13, 28)

@@ -1,23 +1,21 @@
-"""The walk over the graph: refuse what is unsupported, all of it at once, and translate node by node."""
+"""The walk over the graph, node by node."""
 
 from __future__ import annotations
 
-import inspect
 import math
-import typing
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from mlconverter.errors import TranslationError, UnsupportedOp, UnsupportedOpsError
+from mlconverter.errors import TranslationError
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.from_onnx.builder import Builder
+from mlconverter.formats.tflite.from_onnx.forms import Kind, kinds_of
 from mlconverter.formats.tflite.from_onnx.kernels import STORED
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
+from mlconverter.formats.tflite.from_onnx.refusing import Refusals
 from mlconverter.formats.tflite.from_onnx.values import (
     Array,
     Constant,
@@ -32,58 +30,10 @@ from mlconverter.formats.tflite.from_onnx.values import (
 )
 from mlconverter.hub.evaluate import evaluate, evaluates, object_array
 from mlconverter.hub.io import dim_of, numpy_name
-from mlconverter.hub.nodes import Call, call_of, op_name, opset_of, version_of
+from mlconverter.hub.nodes import Call, call_of, opset_of, version_of
 from mlconverter.hub.normalise import is_weight
 
 HALF = "float16"
-
-
-class Refusals:
-    """What cannot be translated, and why."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, int, str], list[str]] = {}
-
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._found)
-
-    def add(self, node: ir.Node, version: int | None, reason: str) -> None:
-        """One more node."""
-        name = node.name or (node.outputs[0].name if node.outputs else "") or "?"
-        self._found.setdefault((op_name(node), version or 0, reason), []).append(name)
-
-    def raise_if_any(self) -> None:
-        """Raise for all of them.
-
-        Raises:
-            UnsupportedOpsError: with every operator, how often and where it stands, and why it is refused.
-        """
-        if self._found:
-            ops = [UnsupportedOp(op, version, len(n), n[0], reason) for (op, version, reason), n in self._found.items()]
-            raise UnsupportedOpsError(translates.route, ops)
-
-
-def refuse_unsupported(model: ir.Model) -> None:
-    """Raise for all operators without a translator, before anything is translated.
-
-    Raises:
-        UnsupportedOpsError: there are some.
-    """
-    refusals = Refusals()
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        version = version_of(node, model.opset_imports)
-        if version is None:
-            opset = opset_of(node, model.opset_imports)
-            refusals.add(node, None, f"the installed onnx has no specification of it at opset {opset}")
-        elif op_name(node) not in ("Shape", "Size"):
-            reason = translates.refusal(op_name(node), version)
-            translator = translates.find(op_name(node), version)
-            if translator is not None and translator.check is not None:
-                reason = translator.check(call_of(node, opset_of(node, model.opset_imports), version))
-            if reason is not None:
-                refusals.add(node, version, reason)
-    refusals.raise_if_any()
 
 
 class Translation:
@@ -130,7 +80,7 @@ class Translation:
         if dims is None:
             raise TranslationError(value.name or "", "graph", f"the rank of input '{value.name}' is not known")
         if dtype not in STORED and dtype != HALF:
-            raise TranslationError(value.name or "", "graph", f"input '{value.name}' is {dtype}, which TFLite does not compute with")
+            raise TranslationError(value.name or "", "graph", f"TFLite does not compute with {dtype}, which '{value.name}' is")
         wire = Wire(value.name or "", dims, dtype)
         inner = self.builder.cast(wire, "float32") if dtype == HALF else wire
         self.values[value] = self._bound(Runtime(value.name or "", dims, dtype, {layout.logical(len(dims)): inner}), value)
@@ -247,7 +197,7 @@ class Translation:
     def _computed(self, call: Call, inputs: list[Value | None]) -> Sequence[Value | Stored]:
         translator = translates.find(call.op, call.version)
         assert translator is not None
-        kinds = _kinds(translator.function)
+        kinds = kinds_of(translator.function)
         expected = [*kinds.positional, *([kinds.rest] * max(0, len(inputs) - len(kinds.positional)) if kinds.rest else [])]
         if len(inputs) > len(expected):
             raise ValueError(f"takes {len(expected)} inputs, the node has {len(inputs)}")
@@ -275,48 +225,6 @@ class Translation:
         return Runtime(constant.name, constant.dims, constant.dtype, {layout.logical(constant.rank): wire})
 
 
-@dataclass(frozen=True)
-class Kind:
-    """The forms in which a translator takes one input, read off its annotation."""
-
-    runtime: bool
-    constant: bool
-    ints: bool
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """The forms of all inputs of a translator."""
-
-    positional: tuple[Kind, ...]
-    rest: Kind | None
-
-
-@cache
-def _kinds(function: Callable[..., Any]) -> Kinds:
-    hints = typing.get_type_hints(function)
-    positional, rest = [], None
-    for parameter in list(inspect.signature(function).parameters.values())[1:]:
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            continue
-        forms = set(_forms(hints[parameter.name]))
-        kind = Kind(Runtime in forms, Constant in forms, Ints in forms)
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            rest = kind
-        else:
-            positional.append(kind)
-    return Kinds(tuple(positional), rest)
-
-
-def _forms(hint: Any) -> Iterator[Any]:
-    arguments = typing.get_args(hint)
-    if arguments:
-        for argument in arguments:
-            yield from _forms(argument)
-    else:
-        yield hint
-
-
 def _dims(value: ir.Value) -> Dims | None:
     if value.shape is None:
         return None
@@ -332,7 +240,8 @@ def _settled(value: Value | None) -> Value | None:
 
 def _shape(call: Call, of: Value | None) -> Sizes:
     assert of is not None
-    items: list[int | Size] = of.sizes if isinstance(of, Runtime) else list((of.array if isinstance(of, Sizes) else of.value).shape)
+    known = () if isinstance(of, Runtime) else of.array.shape if isinstance(of, Sizes) else of.dims
+    items: list[int | Size] = of.sizes if isinstance(of, Runtime) else list(known)
     if call.op == "Size":
         return Sizes(object_array([math.prod(items)]).reshape(()))
     return Sizes(object_array(items)[call.attributes.get("start", 0) : call.attributes.get("end")])
@@ -350,5 +259,5 @@ def _stand_in(output: ir.Value) -> Runtime:
     """What takes the place of a result that cannot be computed, so that what else is refused comes to light as well."""
     dims = _dims(output) or ()
     dtype = numpy_name(output.dtype)
-    order = layout.logical(len(dims))
-    return Runtime(output.name or "", dims, dtype, {order: Wire(output.name or "", dims, dtype if dtype in STORED else "float32")})
+    wire = Wire(output.name or "", dims, dtype if dtype in STORED else "float32")
+    return Runtime(output.name or "", dims, dtype, {layout.logical(len(dims)): wire})
