@@ -115,6 +115,26 @@ def gelu(b: Builder, x: Runtime, *, approximate: str) -> Stored:
     return Stored(b.emit("GELU", wire, dims=wire.dims, approximate=approximate == "tanh"), order)
 
 
+@translates("Erf", 9, 13)
+def erf(b: Builder, x: Runtime) -> Stored:
+    """Erf → 1 - a polynomial in 1 / (1 + p|x|) times EXP, off by 1.5e-7 at most (Abramowitz and Stegun, 7.1.26)."""
+    wire, order = x.first
+
+    def emit(op: str, *inputs: Wire) -> Wire:
+        return b.emit(op, *inputs, dims=wire.dims)
+
+    def number(value: float) -> Wire:
+        return b.scalar(value, wire.dtype)
+
+    size = emit("ABS", wire)
+    t = emit("DIV", number(1), emit("ADD", emit("MUL", size, number(0.3275911)), number(1)))
+    total = emit("MUL", t, number(1.061405429))
+    for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
+        total = emit("MUL", emit("ADD", total, number(coefficient)), t)
+    tail = emit("MUL", total, emit("EXP", emit("NEG", emit("MUL", size, size))))
+    return Stored(emit("MUL", emit("SIGN", wire), emit("SUB", number(1), tail)), order)
+
+
 @translates("PRelu", 7, 9, 16)
 def prelu(b: Builder, x: Runtime, slope: Operand) -> Stored:
     """PRelu → PRELU where there is one slope a channel, channels last; RELU, MINIMUM and MUL elsewhere."""

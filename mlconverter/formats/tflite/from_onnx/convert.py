@@ -6,6 +6,7 @@ from mlconverter.conversion import Conversion
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.file import file_of
 from mlconverter.formats.tflite.from_onnx.half import halved
+from mlconverter.formats.tflite.from_onnx.idioms import recognise
 from mlconverter.formats.tflite.from_onnx.refusing import refuse_unsupported
 from mlconverter.formats.tflite.from_onnx.translate import Translation
 from mlconverter.formats.tflite.model import TFLiteModel
@@ -26,6 +27,7 @@ def convert(hub: HubModel, options: ConvertOptions) -> Conversion:
         TranslationError: a node is inconsistent.
     """
     model = normalise(hub.model)
+    recognise(model)
     refuse_unsupported(model)
     builder = Builder()
     inputs, outputs = Translation(model, builder).run()
