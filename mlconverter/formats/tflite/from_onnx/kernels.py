@@ -83,7 +83,7 @@ KERNELS: dict[str, Kernel] = {
     **_kernels("TOPK_V2", "float32 int8 uint8 int16 int32 int64"),
     **_kernels("WHERE", "bool"),
     # Making tensors
-    **_kernels("FILL", "int32 int64", 1),
+    **_kernels("FILL", "int32 int64", 8),
     **_kernels("RANGE", "float32 int32 int64"),
     **_kernels("ONE_HOT", "int32 int64"),
     # Products and windows

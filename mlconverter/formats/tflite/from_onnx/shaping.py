@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,9 @@ def _reshape_to_tensor(b: Builder, x: Runtime, shape: Runtime, allowzero: int) -
 
 def reshaped(b: Builder, x: Runtime, sizes: list[int | Size]) -> Stored:
     """A value under another shape; one size may be -1, which follows from the others."""
+    if -1 in sizes:
+        missing = _missing(x.sizes, [s for s in sizes if s != -1])
+        sizes = [missing if s == -1 and missing is not None else s for s in sizes]
     result = b.out_dims()
     if len(result) != len(sizes):
         result = (None,) * len(sizes)
@@ -47,6 +51,31 @@ def reshaped(b: Builder, x: Runtime, sizes: list[int | Size]) -> Stored:
     wanted = layout.for_reshape(x.first.order, x.dims, after)
     order = layout.through_reshape(wanted, x.dims, after) or layout.logical(len(after))
     return Stored(_reshape(b, b.ask(x, wanted), order, sizes, after), order)
+
+
+def _missing(before: list[int | Size], others: list[int | Size]) -> int | None:
+    """The size that is left of a shape when others are taken out of it, where that is a number whatever the free ones are."""
+    have, taken = _factors(before), _factors(others)
+    for free in taken[1]:
+        if free not in have[1]:
+            return None
+        have[1].remove(free)
+    whole = not have[1] and taken[0] and have[0] % taken[0] == 0
+    return have[0] // taken[0] if whole else None
+
+
+def _factors(sizes: Iterable[int | Size]) -> tuple[int, list[Size]]:
+    """A product of sizes as a number and free sizes."""
+    number, free = 1, []
+    for size in sizes:
+        if isinstance(size, int):
+            number *= size
+        elif size.op == "MUL":
+            more, inner = _factors(size.args)
+            number, free = number * more, free + inner
+        else:
+            free.append(size)
+    return number, free
 
 
 def _reshape(b: Builder, wire: Wire, order: Order, sizes: list[int | Size], after: tuple[int | None, ...]) -> Wire:
