@@ -108,6 +108,44 @@ def softsign(b: Builder, x: Runtime) -> Stored:
     return Stored(b.emit("DIV", wire, below, dims=wire.dims), order)
 
 
+@translates("ThresholdedRelu", 10, 22)
+def thresholded_relu(b: Builder, x: Runtime, *, alpha: float) -> Stored:
+    """ThresholdedRelu → GREATER, SELECT_V2."""
+    wire, order = x.first
+    above = b.emit("GREATER", wire, b.scalar(alpha, wire.dtype), dims=wire.dims, dtype="bool")
+    return Stored(b.emit("SELECT_V2", above, wire, b.scalar(0, wire.dtype), dims=wire.dims, dtype=wire.dtype), order)
+
+
+@translates("Shrink", 9)
+def shrink(b: Builder, x: Runtime, *, bias: float, lambd: float) -> Stored:
+    """Shrink → ADD and SUB, SELECT_V2 between them and zero."""
+    wire, order = x.first
+    if wire.dtype != "float32":
+        raise Refused(f"{wire.dtype} input")
+    result = b.scalar(0, wire.dtype)
+    for comparison, bound, op in (("GREATER", lambd, "SUB"), ("LESS", -lambd, "ADD")):
+        beyond = b.emit(comparison, wire, b.scalar(bound, wire.dtype), dims=wire.dims, dtype="bool")
+        moved = b.emit(op, wire, b.scalar(bias, wire.dtype), dims=wire.dims)
+        result = b.emit("SELECT_V2", beyond, moved, result, dims=wire.dims, dtype=wire.dtype)
+    return Stored(result, order)
+
+
+@translates("Swish", 24)
+def swish(b: Builder, x: Runtime, *, alpha: float) -> Stored:
+    """Swish → LOGISTIC, MUL."""
+    wire, order = x.first
+    inner = wire if alpha == 1 else b.emit("MUL", wire, b.scalar(alpha, wire.dtype), dims=wire.dims)
+    return Stored(b.emit("MUL", wire, b.emit("LOGISTIC", inner, dims=wire.dims), dims=wire.dims), order)
+
+
+@translates("Mish", 18, 22)
+def mish(b: Builder, x: Runtime) -> Stored:
+    """Mish → x * TANH of softplus."""
+    wire, order = x.first
+    soft = b.emit("TANH", softplus(b, x).wire, dims=wire.dims)
+    return Stored(b.emit("MUL", wire, soft, dims=wire.dims), order)
+
+
 @translates("Gelu", 20)
 def gelu(b: Builder, x: Runtime, *, approximate: str) -> Stored:
     """Gelu → GELU."""

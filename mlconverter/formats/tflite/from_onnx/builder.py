@@ -216,20 +216,20 @@ class Builder:
         rank = max(o.rank for o in operands)
         full = [o for o in operands if isinstance(o, Runtime) and o.rank == rank]
         order = layout.most_common([tuple(o.orders) for o in full]) if full else layout.logical(rank)
-        return order, [self.broadcast(o, order) for o in operands]
+        return order, [self.broadcast(o, order, whole=not full and o.rank == rank) for o in operands]
 
-    def broadcast(self, operand: Operand, order: Order) -> Wire:
+    def broadcast(self, operand: Operand, order: Order, *, whole: bool = False) -> Wire:
         """An operand of the same or a lower rank, ready to be broadcast against a tensor that is stored as ``order``.
 
         Ranks are aligned as numpy does it for the logical axes, before anything is permuted. Leading axes of size 1
-        that a constant has are left away.
+        that a constant has are left away, unless it has to be ``whole`` to give the result its rank.
         """
         own = layout.trailing(order, operand.rank)
         gaps = layout.broadcast_gaps(order, operand.rank)
         if isinstance(operand, Constant):
             aligned = operand.value.reshape((1,) * (len(order) - operand.rank) + operand.value.shape).transpose(order)
-            lead = next((i for i, size in enumerate(aligned.shape) if size != 1), aligned.ndim)
-            key = (operand, "broadcast", order)
+            lead = 0 if whole else next((i for i, size in enumerate(aligned.shape) if size != 1), aligned.ndim)
+            key = (operand, "broadcast", order, whole)
             if key not in self._forms:
                 self._forms[key] = self.constant(aligned.reshape(aligned.shape[lead:]), operand.name)
             return self._forms[key]

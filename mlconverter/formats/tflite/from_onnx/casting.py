@@ -11,7 +11,7 @@ from mlconverter.formats.tflite.from_onnx.values import Runtime, Stored
 from mlconverter.hub.io import numpy_name
 
 
-@translates("Cast", 6, 9, 13, 19, 21, 23, 24, 25)
+@translates("Cast", 6, 9, 13, 19, 21, 23, 24, 25, 28)
 def cast(b: Builder, x: Runtime, *, to: int, saturate: int = 1, round_mode: str = "up") -> Stored:
     """Cast → CAST."""
     wire, order = x.first

@@ -130,9 +130,24 @@ def pow_(b: Builder, x: Operand, y: Operand, *, axis: int | None = None, broadca
             return Stored(b.compute("MUL", wire, wire, dims=wire.dims), order)
         if exponent == 0.5 and wire.dtype == "float32":
             return Stored(b.emit("SQRT", wire, dims=wire.dims), order)
-    if x.dtype != y.dtype:
+    order, (base, power) = b.together(x, y)
+    if base.dtype != power.dtype and base.dtype != "float32":
         raise Refused(f"a power of {x.dtype} to {y.dtype}")
-    return pointwise(b, "POW", x, y)
+    dims = broadcast_dims(base.dims, power.dims)
+    return Stored(b.emit("POW", base, b.cast(power, base.dtype), dims=dims), order)
+
+
+@translates("Mod", 10, 13, 28)
+def mod(b: Builder, x: Operand, y: Operand, *, fmod: int) -> Stored:
+    """Mod → FLOOR_MOD; with fmod=1 of the absolute values, with the sign of the first."""
+    if not fmod:
+        return pointwise(b, "FLOOR_MOD", x, y)
+    order, (left, right) = b.together(x, y)
+    dims = broadcast_dims(left.dims, right.dims)
+    rest = b.compute("FLOOR_MOD", absolute(b, left), absolute(b, right), dims=dims)
+    negative = b.compute("LESS", left, b.scalar(0, left.dtype), dims=left.dims, dtype="bool")
+    minus = b.compute("NEG", rest, dims=dims)
+    return Stored(b.emit("SELECT_V2", negative, minus, rest, dims=dims, dtype=rest.dtype), order)
 
 
 def _variadic(op: str, versions: tuple[int, ...], becomes: str, step: Binary) -> None:
@@ -219,6 +234,14 @@ def _reciprocal(b: Builder, wire: Wire) -> Wire:
     return b.emit("DIV", b.scalar(1, wire.dtype), wire, dims=wire.dims)
 
 
+def _tangent(b: Builder, wire: Wire) -> Wire:
+    return b.emit("DIV", b.emit("SIN", wire, dims=wire.dims), b.emit("COS", wire, dims=wire.dims), dims=wire.dims)
+
+
+def _is_nan(b: Builder, wire: Wire) -> Wire:
+    return b.emit("NOT_EQUAL", wire, wire, dims=wire.dims, dtype="bool")
+
+
 for _op, _versions, _becomes in (
     ("Neg", (1, 6, 13), "NEG"),
     ("Exp", (1, 6, 13), "EXP"),
@@ -236,3 +259,5 @@ for _op, _versions, _becomes in (
 
 _unary("Abs", (1, 6, 13), "ABS", absolute)
 _unary("Reciprocal", (1, 6, 13), "DIV", _reciprocal)
+_unary("Tan", (7, 22), "SIN, COS, DIV", _tangent)
+_unary("IsNaN", (9, 13, 20), "NOT_EQUAL with itself", _is_nan)

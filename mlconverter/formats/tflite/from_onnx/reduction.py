@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
-from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
+from mlconverter.formats.tflite.from_onnx.ops import translates
 from mlconverter.formats.tflite.from_onnx.values import Ints, Runtime, Stored, Wire
 from mlconverter.formats.tflite.layout import positions, without
 
@@ -35,15 +35,8 @@ def _reduction(name: str, versions: tuple[int, ...], becomes: str, step: Step) -
     def translator(
         b: Builder, x: Runtime, axes: Ints | None = None, *, keepdims: int, noop_with_empty_axes: int = 0, **_: Any
     ) -> Stored:
-        if axes:
-            along = axes.fixed("an axis")
-        elif noop_with_empty_axes:
-            if name not in PLAIN:
-                raise Refused("no axes and noop_with_empty_axes=1")
-            return x.first
-        else:
-            along = list(range(x.rank))
-        return step(b, x.first, along, bool(keepdims))
+        every = [] if noop_with_empty_axes else list(range(x.rank))
+        return step(b, x.first, axes.fixed("an axis") if axes else every, bool(keepdims))
 
     translator.__name__ = name.lower()
     translator.__doc__ = f"{name} → {becomes}."
@@ -71,9 +64,6 @@ def _log_sum_exp(b: Builder, x: Stored, axes: Sequence[int], keep: bool) -> Stor
     return Stored(b.squeeze(total.wire, positions(x.order, along)), without(x.order, along))
 
 
-PLAIN = frozenset("ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd".split())
-"""Reductions that leave a single element as it is."""
-
 _reduction("ReduceSum", (1, 11, 13), "SUM", _plain("SUM"))
 _reduction("ReduceMean", (1, 11, 13, 18), "MEAN", _plain("MEAN"))
 _reduction("ReduceMax", (1, 11, 12, 13, 18, 20), "REDUCE_MAX", _plain("REDUCE_MAX"))
@@ -91,11 +81,11 @@ _reduction(
 )
 _reduction(
     "ReduceLogSum",
-    (1, 11, 13, 18),
+    (1, 11, 13, 18, 28),
     "SUM, LOG",
     lambda b, x, axes, keep: each(b, "LOG", reduced(b, "SUM", x, axes, keep=keep)),
 )
-_reduction("ReduceLogSumExp", (1, 11, 13, 18), "REDUCE_MAX, SUB, EXP, SUM, LOG, ADD", _log_sum_exp)
+_reduction("ReduceLogSumExp", (1, 11, 13, 18, 28), "REDUCE_MAX, SUB, EXP, SUM, LOG, ADD", _log_sum_exp)
 
 
 def absolute(b: Builder, wire: Wire) -> Wire:

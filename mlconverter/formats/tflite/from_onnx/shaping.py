@@ -10,7 +10,7 @@ import numpy as np
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
-from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Ints, Operand, Runtime, Size, Stored, Wire, known
+from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Dims, Ints, Operand, Runtime, Size, Stored, Wire, known
 from mlconverter.formats.tflite.layout import Order
 
 
@@ -20,7 +20,7 @@ def reshape(b: Builder, x: Runtime, shape: Ints | Runtime, *, allowzero: int = 0
     if isinstance(shape, Runtime):
         return _reshape_to_tensor(b, x, shape, allowzero)
     sizes = [x.length(i) if isinstance(s, int) and s == 0 and not allowzero else s for i, s in enumerate(shape)]
-    return reshaped(b, x, sizes)
+    return reshaped(b, x, sizes, b.out_dims())
 
 
 def _reshape_to_tensor(b: Builder, x: Runtime, shape: Runtime, allowzero: int) -> Stored:
@@ -35,12 +35,18 @@ def _reshape_to_tensor(b: Builder, x: Runtime, shape: Runtime, allowzero: int) -
     return Stored(b.emit("RESHAPE", b.ask(x), target, dims=dims), layout.logical(len(dims)))
 
 
-def reshaped(b: Builder, x: Runtime, sizes: list[int | Size]) -> Stored:
-    """A value under another shape; one size may be -1, which follows from the others."""
+def reshaped(b: Builder, x: Runtime, sizes: list[int | Size], result: Dims = ()) -> Stored:
+    """A value under another shape.
+
+    Args:
+        b: the builder.
+        x: the value.
+        sizes: of the result; one may be -1, which follows from the others.
+        result: what is known of them besides.
+    """
     if -1 in sizes:
         missing = _missing(x.sizes, [s for s in sizes if s != -1])
         sizes = [missing if s == -1 and missing is not None else s for s in sizes]
-    result = b.out_dims()
     if len(result) != len(sizes):
         result = (None,) * len(sizes)
     after = tuple(r if not isinstance(s, int) or s < 0 else s for r, s in zip(result, sizes, strict=True))
@@ -66,7 +72,8 @@ def _missing(before: list[int | Size], others: list[int | Size]) -> int | None:
 
 def _factors(sizes: Iterable[int | Size]) -> tuple[int, list[Size]]:
     """A product of sizes as a number and free sizes."""
-    number, free = 1, []
+    number = 1
+    free: list[Size] = []
     for size in sizes:
         if isinstance(size, int):
             number *= size
@@ -183,6 +190,20 @@ def tile(b: Builder, x: Runtime, repeats: Ints | Runtime) -> Stored:
     counts = layout.arranged(order, repeats)
     dims = tuple(None if d is None or isinstance(n, Size) else d * n for d, n in zip(wire.dims, counts, strict=True))
     return Stored(b.emit("TILE", wire, b.shape(counts), dims=dims), order)
+
+
+@translates("Trilu", 14)
+def trilu(b: Builder, x: Runtime, k: Ints | None = None, *, upper: int) -> Stored:
+    """Trilu → SELECT_V2 by a constant triangle."""
+    rows, columns = x.dims[-2:]
+    if rows is None or columns is None:
+        raise Refused("a matrix of a size that only the run time knows")
+    diagonal = k.fixed("the diagonal")[0] if k else 0
+    triangle = np.ones((rows, columns), bool)
+    kept = np.triu(triangle, diagonal) if upper else np.tril(triangle, diagonal)
+    wire = b.ask(x)
+    zero = b.scalar(0, wire.dtype)
+    return Stored(b.emit("SELECT_V2", b.array(kept), wire, zero, dims=wire.dims, dtype=wire.dtype), layout.logical(x.rank))
 
 
 @translates("Identity", 1, 13, 14, 16, 19, 21, 23, 24, 25)

@@ -91,6 +91,8 @@ def window_of(
     given = list(pads or [0] * (2 * rank)) if auto_pad == "NOTSET" else [0] * (2 * rank)
     window = Window(tuple(sizes), tuple(kernel), stride, dilation, tuple(given[:rank]), tuple(given[rank:]))
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        if any(n is not None and (-(-n // s) - 1) * s + k < n for n, k, s in zip(sizes, window.extents, stride, strict=True)):
+            raise Refused(f"auto_pad={auto_pad} with windows that do not reach the ends, of which the specification says nothing")
         found = [same_pads(n, k, s) for n, k, s in zip(sizes, window.extents, stride, strict=True)]
         both = [pair for pair in found if pair is not None]
         if len(both) == rank:
