@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mlconverter.formats.tflite import layout
-from mlconverter.formats.tflite.from_onnx.kernels import DATA_INPUT, KERNELS, fitting, refusal
+from mlconverter.formats.tflite.from_onnx.kernels import DATA_INPUT, KERNELS, STORED, fitting, refusal
 from mlconverter.formats.tflite.from_onnx.ops import Refused
 from mlconverter.formats.tflite.from_onnx.values import (
     Array,
@@ -146,9 +146,15 @@ class Builder:
     # -- constants ---------------------------------------------------------------------------------------------------
 
     def constant(self, value: Array, name: str = "", *, is_weight: bool = False) -> Wire:
-        """A constant tensor; half precision becomes single precision."""
+        """A constant tensor; half precision becomes single precision.
+
+        Raises:
+            Refused: TFLite does not compute with its element type.
+        """
         if value.dtype.name == "float16":
             value = value.astype(np.float32)
+        if value.dtype.name not in STORED:
+            raise Refused(f"TFLite does not compute with {value.dtype.name}")
         return Wire(name or "constant", value.shape, value.dtype.name, value, is_weight)
 
     def ints(self, values: Iterable[int], dtype: str = "int32") -> Wire:

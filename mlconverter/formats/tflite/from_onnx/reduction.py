@@ -6,18 +6,24 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
-from mlconverter.formats.tflite.from_onnx.ops import translates
+from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.values import Ints, Runtime, Stored, Wire
 from mlconverter.formats.tflite.layout import positions, without
 
 
 def reduced(b: Builder, op: str, x: Runtime | Stored, axes: Sequence[int], *, keep: bool) -> Stored:
-    """A value reduced over logical axes."""
+    """A value reduced over logical axes.
+
+    Raises:
+        Refused: LiteRT does not reduce such data.
+    """
     wire, order = x.first if isinstance(x, Runtime) else x
     along = {a % len(order) for a in axes}
     if not along:
         return Stored(wire, order)
     places = positions(order, along)
+    if any(wire.dims[p] == 0 for p in places):
+        raise Refused("a reduction of nothing")
     dims = tuple(1 if i in places else d for i, d in enumerate(wire.dims) if keep or i not in places)
     result = b.move(op, wire, b.ints(places), dims=dims, keepDims=keep)
     return Stored(result, order if keep else without(order, along))

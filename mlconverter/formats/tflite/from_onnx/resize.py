@@ -151,18 +151,19 @@ def _coordinates(target: Target, how: str) -> Array:
     """Where the elements of the result lie in the operand, as the specification has it."""
     assert isinstance(target.before, int)
     assert isinstance(target.size, int)
-    x, n, m, scale = np.arange(target.size, dtype=np.float64), target.before, target.size, target.scale
+    x, n, scale = np.arange(target.size, dtype=np.float64), target.before, target.scale
+    length = n * scale  # of the result; where a scale is given it need not be a whole number
     match how:
         case "half_pixel":
             return (x + 0.5) / scale - 0.5
         case "pytorch_half_pixel":
-            return (x + 0.5) / scale - 0.5 if m > 1 else np.zeros(m)
+            return (x + 0.5) / scale - 0.5 if length > 1 else 0 * x
         case "align_corners":
-            return x * (n - 1) / (m - 1) if m > 1 else np.zeros(m)
+            return x * (n - 1) / (length - 1) if length != 1 else 0 * x
         case "asymmetric":
             return x / scale
         case "half_pixel_symmetric":
-            adjust = m / (scale * n)
+            adjust = target.size / length
             return n / 2 * (1 - adjust) + (x + 0.5) / scale - 0.5
     raise Refused(f"coordinate_transformation_mode={how}")
 

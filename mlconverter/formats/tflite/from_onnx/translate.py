@@ -93,7 +93,7 @@ class Translation:
         wire = b.ask(result)
         dtype = numpy_name(value.dtype)
         if dtype == HALF:
-            wire = b.cast(wire, HALF)
+            wire = b.emit("CAST", wire, dims=wire.dims, dtype=HALF)
         if wire in taken or wire.data is not None:
             # What is an input, a constant or another output as well needs a tensor of its own.
             wire = b.copy(wire)
