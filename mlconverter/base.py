@@ -158,8 +158,8 @@ class BaseConverter(ABC):
         """What the source takes and gives in its own layout; formats that can tell without a conversion do."""
         return self.hub(options.having(io_layout=None)).signature
 
-    def _export_options(self) -> dict[str, Any]:
-        """Options under which a torch module becomes a model like this one."""
+    def _own_options(self) -> dict[str, Any]:
+        """Options under which a new model becomes one like the source."""
         return {}
 
     @classmethod

@@ -19,6 +19,7 @@ class ConvertOptions:
         io_layout: axis layout of image-like inputs and outputs: one for all of rank 4, or by name. As in the source by default.
         dynamic_batch: whether a batch of 1 that the source bakes in is freed: ``"auto"`` where running the result proves that
             every batch is treated item by item, ``True`` to insist (an error where it cannot be proved), ``False`` to leave it.
+        weights: element type in which a TFLite model stores its weights: ``"float16"`` halves the file and rounds them.
         opset: ONNX opset that torch models are exported at; the exporter's own by default.
         input_names: names of a torch model's inputs; those of ``forward`` by default.
         output_names: names of a torch model's outputs; ``output`` or ``output_0`` … by default.
@@ -29,6 +30,7 @@ class ConvertOptions:
 
     io_layout: Layout | tuple[tuple[str, Layout], ...] | None = None
     dynamic_batch: Literal["auto"] | bool = "auto"
+    weights: Literal["float32", "float16"] = "float32"
     opset: int | None = None
     input_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
@@ -55,6 +57,7 @@ class ConvertOptions:
         allowed: tuple[tuple[str, list[Any], tuple[Any, ...]], ...] = (
             ("io_layout", layouts, ("channels_first", "channels_last", None)),
             ("dynamic_batch", [self.dynamic_batch], ("auto", True, False)),
+            ("weights", [self.weights], ("float32", "float16")),
             ("verify", [self.verify], ("fast", "full", False)),
         )
         for name, values, choices in allowed:

@@ -75,12 +75,13 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
             f"fit the origin's contract ({'; '.join(map(str, wanted.inputs))})."
         )
     identifiers = {dim: f"dim{number}" for number, dim in enumerate(seen.free_dims)}  # the exporter takes no other names
+    own = origin._own_options()
     exporter = formats["torch"](
         trained.model,
         input_shape=[_with_dims(spec, identifiers) for spec in seen.inputs],
         input_names=wanted.input_names,
         dynamic_batch=False,  # which dimensions are free is the origin's to say
-        **origin._export_options(),
+        **{name: value for name, value in own.items() if name in formats["torch"].source_options},
     )
     options = exporter.options
     if len(exporter._signature(options).outputs) == len(wanted.outputs):
@@ -91,7 +92,8 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     change = BorderChange(change.inputs, kept)
     hub = rename_dims(exporter.hub(options), {new: old for old, new in identifiers.items()})
     hub = _laid_out_as(change_border(hub, change.inverse), wanted)
-    made = type(origin)._from_hub(hub, origin.options.having(dynamic_batch=False), trained.source_hash)
+    chosen = {name: value for name, value in own.items() if name in origin.target_options}
+    made = type(origin)._from_hub(hub, origin.options.having(dynamic_batch=False, **chosen), trained.source_hash)
     source = _behind(change, partial(exporter._runner, trained.model, now))
     verification = _verified(origin, source, made.model, made.signature, None)
     notes = (*_differences(wanted, made.signature), *made.notes)

@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +102,6 @@ def test_a_format_that_does_not_exist_is_a_wrong_command_line(options, message):
 @pytest.mark.parametrize(
     ("destination", "options", "message"),
     [
-        ("net.tflite", (), "ONNX → TFLite is not there yet"),
         ("net.pt", ("--input-shape", "1,4"), "it is for torch models"),
     ],
 )
@@ -180,19 +180,23 @@ def test_inspect_shows_an_onnx_model():
     small_model("net.onnx")
     result = run("inspect", "net.onnx")
     assert result.exit_code == 0, result.output
-    for text in ("opset", "17", "MatMul", "Relu", "batch × 4", "float32", "not there yet"):
+    for text in ("opset", "17", "MatMul", "Relu", "batch × 4", "float32", "yes"):
         assert text in result.stdout
     facts = inspect(Path("net.onnx"))
     assert [(o.op, o.version, o.count) for o in facts.operators] == [("MatMul", 13, 1), ("Relu", 14, 1)]
     assert [(c.dtype, c.tensors, c.values, c.size) for c in facts.constants] == [("float32", 1, 12, 48)]
-    assert {o.target: bool(o.refusal) for o in facts.outlooks} == {"tflite": True, "torch": False, "trt": True}
+    assert {o.target: bool(o.refusal) for o in facts.outlooks} == {
+        "tflite": False,
+        "torch": False,
+        "trt": find_spec("tensorrt_rtx") is None,
+    }
 
 
 def test_inspect_names_the_operators_in_the_way():
     small_model("net.onnx", "Mystery", domain="com.example")
     result = run("inspect", "net.onnx")
     assert result.exit_code == 0
-    assert "1 refused" in result.stdout and "1 operator not supported (onnx-torch)" in result.stdout
+    assert "1 refused" in result.stdout and "1 operator not supported (onnx-tflite)" in result.stdout
 
 
 def test_inspect_shows_a_tflite_model():

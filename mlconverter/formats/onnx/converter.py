@@ -78,7 +78,7 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
         # Of layouts ONNX says nothing; its convention has the channels of image-like tensors first.
         return signature_of(load_model(self._proto)).laid_out("channels_first")
 
-    def _export_options(self) -> dict[str, Any]:
+    def _own_options(self) -> dict[str, Any]:
         opset = next((o.version for o in self._proto.opset_import if o.domain in ("", "ai.onnx")), 0)
         return {"opset": opset} if opset >= OLDEST_EXPORT else {}
 
