@@ -42,7 +42,7 @@ class Evidence:
         shapes = tuple(v.shape for v in inputs.values())
         known = self._first.setdefault(shapes, (dict(inputs), dict(outputs)))
         first_inputs, first_outputs = known
-        if all(_same(first_inputs[n], v) for n, v in inputs.items()):
+        if all(same(first_inputs[n], v) for n, v in inputs.items()):
             return
         self._compared = True
         self._changed |= {n for n, v in outputs.items() if not self._passes(n, v, first_outputs[n])}
@@ -68,7 +68,8 @@ def _names(names: list[str]) -> str:
     return f"output '{names[0]}' is" if len(names) == 1 else f"outputs {names} are"
 
 
-def _same(a: Array, b: Array) -> bool:
+def same(a: Array, b: Array) -> bool:
+    """Whether two arrays of one shape and dtype hold the same, NaN included."""
     # As bytes, so that NaN equals itself; text has no bytes of its own.
     return bool(np.array_equal(a, b)) if kind_of(dtype_name(a.dtype)) == "text" else a.tobytes() == b.tobytes()
 
