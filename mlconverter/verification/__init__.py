@@ -6,7 +6,7 @@ from mlconverter.verification.bisect import bisect_runners, first_difference
 from mlconverter.verification.check import Level, batch_is_free, verify_runners
 from mlconverter.verification.compare import TensorComparison, compare_outputs, compare_tensors
 from mlconverter.verification.result import RunComparison, VerificationResult
-from mlconverter.verification.runner import BaseRunner, Inspectable, Runner, check_inputs
+from mlconverter.verification.runner import BaseRunner, Inspectable, Runner, Varied, check_inputs
 from mlconverter.verification.samples import sample_inputs
 from mlconverter.verification.tolerance import Tolerance, Tolerances
 
@@ -21,6 +21,7 @@ __all__ = [
     "TensorComparison",
     "Tolerance",
     "Tolerances",
+    "Varied",
     "VerificationResult",
     "batch_failure",
     "batch_is_free",

@@ -11,8 +11,8 @@ from mlconverter.errors import MLConverterError
 from mlconverter.signature import IOSignature, TensorSpec
 from mlconverter.verification.compare import compare_tensors
 from mlconverter.verification.conditioning import excused, rounding_spread
-from mlconverter.verification.dtypes import Array, kind_of
-from mlconverter.verification.evidence import same
+from mlconverter.verification.dtypes import Array
+from mlconverter.verification.evidence import differs, same
 from mlconverter.verification.runner import Runner
 from mlconverter.verification.samples import SampleKind, sample_inputs
 from mlconverter.verification.shapes import batch_dims, batch_inputs
@@ -119,11 +119,9 @@ class _Proof:
     def _item(self, kind: SampleKind, factor: float, seed: int, shared: Inputs) -> dict[str, Array]:
         """The inputs of one item; an input without a batch is one for all of them."""
         signature = self.runner.signature
-        made = sample_inputs(signature, kind=kind, seed=seed, sizes=self.sizes, batch=1)
+        made = sample_inputs(signature, kind=kind, seed=seed, sizes=self.sizes, batch=1, factor=factor)
         names = batch_inputs(signature)
-        plain = {s.name for s in signature.inputs if kind_of(s.dtype) == "float"}
-        scaled = {k: v * np.asarray(factor, v.dtype) if k in plain and factor != 1.0 else v for k, v in made.items()}
-        return {k: v if k in names else shared.get(k, v) for k, v in scaled.items()}
+        return {k: v if k in names else shared.get(k, v) for k, v in made.items()}
 
     def joined(self, items: Sequence[Inputs]) -> dict[str, Array]:
         """The inputs of a batch."""
@@ -157,7 +155,7 @@ class _Proof:
         """Whether an output of some item is, in numbers, another one than that of the first."""
         how = next(s.quantization for s in self.runner.signature.outputs if s.name == name)
         first, *others = (s[name] for s in singles)
-        return any(compare_tensors(name, other, first, self.limits, how).failed == "values" for other in others)
+        return any(differs(other, first, self.limits, how) for other in others)
 
 
 def _has_batch(spec: TensorSpec) -> bool:
