@@ -7,7 +7,7 @@ from mlconverter.verification.check import Level, batch_is_free, verify_runners
 from mlconverter.verification.compare import TensorComparison, compare_outputs, compare_tensors
 from mlconverter.verification.guarded import compared
 from mlconverter.verification.result import RunComparison, VerificationResult
-from mlconverter.verification.runner import BaseRunner, Inspectable, Runner, check_inputs
+from mlconverter.verification.runner import BaseRunner, Inspectable, Runner, Varied, check_inputs
 from mlconverter.verification.samples import sample_inputs
 from mlconverter.verification.tolerance import Tolerance, Tolerances
 
@@ -22,6 +22,7 @@ __all__ = [
     "TensorComparison",
     "Tolerance",
     "Tolerances",
+    "Varied",
     "VerificationResult",
     "batch_failure",
     "batch_is_free",
