@@ -9,7 +9,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from mlconverter import Converter, SignatureError, VerificationError
-from mlconverter.formats.torch.module import fingerprint
+from mlconverter.formats.torch.fingerprint import fingerprint
 
 
 def half_stored() -> onnx.ModelProto:

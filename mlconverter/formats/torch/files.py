@@ -1,0 +1,77 @@
+"""What kind of torch file a file is, told by its bytes. Nothing in it is run, and torch is not needed."""
+
+from __future__ import annotations
+
+import pickletools
+import zipfile
+from pathlib import Path
+from typing import IO
+
+from mlconverter.errors import NotConvertibleError
+
+_EXPORTED = ("serialized_exported_program.json", "models/model.json")
+"""Files inside an archive that ``torch.export.save`` has written."""
+
+_LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+"""What torch's files began with before they were archives."""
+
+_LEGACY_PICKLES = 4
+"""Behind the magic number: version, system, the object itself, and the keys of its storages."""
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is an archive with torch's records in it."""
+    return any(name.endswith(("data.pkl", *_EXPORTED)) for name in _members(path))
+
+
+def is_safetensors(path: Path) -> bool:
+    """Whether a file begins as safetensors do: with the length of a JSON object, and that object."""
+    with path.open("rb") as file:
+        start = file.read(9)
+    begins = start[8:] == b"{" and int.from_bytes(start[:8], "little") < path.stat().st_size
+    return begins or path.suffix.lower() == ".safetensors"
+
+
+def refuse_program(path: Path) -> None:
+    """Raise for a file that holds a program and not weights.
+
+    Raises:
+        NotConvertibleError: it was written by ``torch.export.save``.
+    """
+    if any(name.endswith(_EXPORTED) for name in _members(path)):
+        raise NotConvertibleError(f"'{path}' holds an exported program: give torch.export.load('{path}').module() as the model.")
+
+
+def is_undamaged(path: Path) -> bool:
+    """Whether the pickles of a checkpoint can be read to their end, so that what is in them is what keeps it from loading."""
+    try:
+        members = _members(path)
+        if members:
+            pickles = [name for name in members if name.endswith("data.pkl")]
+            with zipfile.ZipFile(path) as archive:
+                for name in pickles:
+                    _largest(archive.open(name))
+            return bool(pickles)
+        with path.open("rb") as file:
+            legacy = _largest(file) == _LEGACY_MAGIC
+            for _ in range(_LEGACY_PICKLES if legacy else 0):
+                _largest(file)
+            return legacy
+    except (ValueError, zipfile.BadZipFile):
+        return False
+
+
+def _members(path: Path) -> list[str]:
+    if not zipfile.is_zipfile(path):
+        return []
+    with zipfile.ZipFile(path) as archive:
+        return archive.namelist()
+
+
+def _largest(file: IO[bytes]) -> int:
+    """Read a pickle to its end, without doing what it says: the largest number in it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return max((argument for _, argument, _ in pickletools.genops(file) if isinstance(argument, int)), default=0)
