@@ -79,6 +79,11 @@ class ConvertedModule(fx.GraphModule):
         twin._revive(state, copy.deepcopy(self.graph))
         return twin
 
+    def _replicate_for_data_parallel(self) -> ConvertedModule:
+        twin = copy.copy(self)  # which gets its parameters as plain attributes, as torch.nn.Module does it
+        twin.__dict__.update(_parameters={}, _is_replica=True)
+        return twin
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _blank, (_class_of(self),), vars(self) | {"_graph": PlainGraph.of(self.graph)}
 

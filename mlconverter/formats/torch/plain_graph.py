@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,27 @@ class Position:
     """A node, by its place among the nodes of its graph."""
 
     index: int
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function by where it is found: some of torch's are defined inside others and cannot be saved themselves."""
+
+    module: str
+    name: str
+
+    @classmethod
+    def of(cls, target: Any) -> Any:
+        """What stands for the target of a node: itself, wherever it can be saved."""
+        if "<locals>" not in getattr(target, "__qualname__", ""):
+            return target
+        found = cls(target.__module__, target.__name__)
+        return found if found.target is target else target
+
+    @property
+    def target(self) -> Any:
+        """The function."""
+        return getattr(importlib.import_module(self.module), self.name, None)
 
 
 @dataclass(frozen=True)
@@ -38,7 +60,7 @@ class PlainGraph:
         def plain(arguments: Any) -> Any:
             return _mapped(arguments, lambda a: positions[a] if isinstance(a, fx.Node) else a)
 
-        return cls(tuple((n.op, n.name, n.target, plain(n.args), plain(n.kwargs)) for n in graph.nodes))
+        return cls(tuple((n.op, n.name, Function.of(n.target), plain(n.args), plain(n.kwargs)) for n in graph.nodes))
 
     def graph(self) -> fx.Graph:
         """A graph of these nodes."""
@@ -49,5 +71,6 @@ class PlainGraph:
             return _mapped(arguments, lambda a: made[a.index] if isinstance(a, Position) else a)
 
         for op, name, target, args, kwargs in self.nodes:
-            made.append(graph.create_node(op, target, joined(args), joined(kwargs), name))
+            what = target.target if isinstance(target, Function) else target
+            made.append(graph.create_node(op, what, joined(args), joined(kwargs), name))
         return graph
