@@ -145,6 +145,18 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
 
         return read(trained, reference)
 
+    def to_origin_type(self, model: Any = None) -> Any:
+        """See :meth:`BaseConverter.to_origin_type`; a state of the source itself is loaded into a copy of it."""
+        if not isinstance(model, Mapping) or self._handed_out not in (None, self._module):
+            return super().to_origin_type(model)
+        import copy
+
+        from mlconverter.formats.torch.state_dict import load_state
+
+        trained = copy.deepcopy(self._module)
+        load_state(trained, model, "The trained weights")
+        return trained
+
     def _stored_weights(self, sources: Iterable[str]) -> dict[str, Array]:
         from mlconverter.formats.torch.arrays import to_numpy
         from mlconverter.formats.torch.state import state_of

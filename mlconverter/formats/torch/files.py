@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickletools
 import zipfile
 from pathlib import Path
@@ -43,19 +44,19 @@ def refuse_program(path: Path) -> None:
 
 
 def is_undamaged(path: Path) -> bool:
-    """Whether the pickles of a checkpoint can be read to their end, so that what is in them is what keeps it from loading."""
+    """Whether the pickles of a checkpoint make sense to their end, so that what is in them is what keeps it from loading."""
     try:
         members = _members(path)
         if members:
             pickles = [name for name in members if name.endswith("data.pkl")]
             with zipfile.ZipFile(path) as archive:
                 for name in pickles:
-                    _largest(archive.open(name))
+                    _read_through(archive.open(name))
             return bool(pickles)
         with path.open("rb") as file:
-            legacy = _largest(file) == _LEGACY_MAGIC
+            legacy = _LEGACY_MAGIC in {argument for _, argument, _ in pickletools.genops(file)}
             for _ in range(_LEGACY_PICKLES if legacy else 0):
-                _largest(file)
+                _read_through(file)
             return legacy
     except (ValueError, zipfile.BadZipFile):
         return False
@@ -68,10 +69,11 @@ def _members(path: Path) -> list[str]:
         return archive.namelist()
 
 
-def _largest(file: IO[bytes]) -> int:
-    """Read a pickle to its end, without doing what it says: the largest number in it.
+def _read_through(file: IO[bytes]) -> None:
+    """Read a pickle to its end, without doing what it says.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is none, or it takes what it has not put there.
     """
-    return max((argument for _, argument, _ in pickletools.genops(file) if isinstance(argument, int)), default=0)
+    with open(os.devnull, "w") as nowhere:
+        pickletools.dis(file, out=nowhere)
