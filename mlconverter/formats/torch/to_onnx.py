@@ -159,7 +159,8 @@ def _finished(
     for value in model.graph.initializers.values():
         value.metadata_props.setdefault(ROLE_KEY, "buffer")  # computed by the graph itself, so nothing to train
     taken = {i.name for i in inputs}
-    wanted = options.output_names or tuple(f"{name}_out" if name in taken else name for name in names)
+    default = tuple(f"{name}_out" if name in taken else name for name in names)
+    wanted = default if options.output_names is None else options.output_names
     if len(wanted) != len(names):
         raise SignatureError(f"output_names has {len(wanted)} names for {len(names)} outputs.")
     name_border(model.graph, [*(i.name for i in inputs), *wanted])
