@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import onnx_ir as ir
 
 from mlconverter.errors import ConversionError, SignatureError
+from mlconverter.hub.model import BATCH
 from mlconverter.signature import Dim
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -53,7 +54,7 @@ def _rename(graph: ir.Graph, renamed: Sequence[ir.Value], names: Sequence[str]) 
 
 
 def name_sizes(graph: ir.Graph, shapes: Sequence[tuple[Dim, ...]]) -> tuple[str, ...]:
-    """Give free dimensions the names that were asked for, all over the graph.
+    """Give free dimensions the names that were asked for, all over the graph; a first axis without one is the batch.
 
     Args:
         graph: its inputs have symbols for free dimensions, one for those that are always equal.
@@ -66,6 +67,7 @@ def name_sizes(graph: ir.Graph, shapes: Sequence[tuple[Dim, ...]]) -> tuple[str,
         ConversionError: the graph fixes a dimension that has to be free.
     """
     asked: dict[str, list[str]] = {}
+    first: list[str] = []
     for value, shape in zip(graph.inputs, shapes, strict=True):
         for axis, dim in enumerate(shape):
             if isinstance(dim, int):
@@ -74,8 +76,12 @@ def name_sizes(graph: ir.Graph, shapes: Sequence[tuple[Dim, ...]]) -> tuple[str,
             if not isinstance(symbol, ir.SymbolicDim) or symbol.value is None:
                 raise ConversionError(f"the module fixes axis {axis} of '{value.name}' to the size of the example")
             asked.setdefault(symbol.value, []).extend([] if dim is None else [dim])
+            first += [symbol.value] if axis == 0 else []
     names = {symbol: given[0] for symbol, given in asked.items() if given}
-    others = [symbol for symbol, given in asked.items() if not given]
+    unnamed = next((symbol for symbol in first if symbol not in names), None)
+    if unnamed is not None and BATCH not in names.values():
+        names[unnamed] = BATCH
+    others = [symbol for symbol in asked if symbol not in names]
     names |= {symbol: _free_name(symbol, names.values()) for symbol in others}
     for value in [*graph.inputs, *(v for node in ir.traversal.RecursiveGraphIterator(graph) for v in node.outputs)]:
         if value.shape is not None:

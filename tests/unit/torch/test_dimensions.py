@@ -120,6 +120,13 @@ def test_later_axes_have_names_too() -> None:
     assert inputs == [("batch", 3, "height", "width")]
 
 
+def test_a_first_axis_without_a_name_is_the_batch() -> None:
+    inputs, _, _ = dims(Apart(), [(None, 3), ("m", 3)])
+    assert inputs == [("batch", 3), ("m", 3)]
+    inputs, _, _ = dims(Added(), [(None, 3), (None, 3)])
+    assert inputs == [("batch", 3), ("batch", 3)]
+
+
 def test_dimensions_without_a_name_have_one_each() -> None:
     inputs, _, _ = dims(Apart(), [(None, 3), (None, 3)])
     (first, _), (second, _) = inputs

@@ -136,19 +136,10 @@ def test_what_is_refused(kind: str) -> None:
         Converter(module, input_shape=given).to_onnx()
 
 
-@pytest.mark.parametrize(
-    ("given", "sizes"),
-    [
-        ((np.int64(1), 4), None),
-        ([(1, 4)], None),
-        ({"input": (1, 4)}, None),
-        (np.zeros((1, 4), "f4")[::-1], None),
-        (("n", 4), None),
-    ],
-    ids=str,
-)
-def test_what_is_taken_is_exported(given, sizes) -> None:
-    converter = Converter(LINE, input_shape=given)
+@pytest.mark.parametrize("kind", ["numpy integers", "several", "by name", "array that runs backwards", "any number", "mixed"])
+def test_what_is_taken_is_exported(kind: str) -> None:
+    module, given, _ = RIGHT[kind]
+    converter = Converter(module, input_shape=given)
     converter.to_onnx()
     assert converter.report.verdict == "verified"
 
