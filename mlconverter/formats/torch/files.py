@@ -63,10 +63,14 @@ def is_undamaged(path: Path) -> bool:
 
 
 def _members(path: Path) -> list[str]:
+    """The files in an archive; none where it is no archive, or one that cannot be read."""
     if not zipfile.is_zipfile(path):
         return []
-    with zipfile.ZipFile(path) as archive:
-        return archive.namelist()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.namelist()
+    except zipfile.BadZipFile:
+        return []
 
 
 def _read_through(file: IO[bytes]) -> None:

@@ -22,10 +22,14 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module and all in it into ``eval()`` mode, and each back into its own mode afterwards."""
+    """Put a module and all in it into the mode that ``eval()`` sets, and each back into its own mode afterwards.
+
+    ``eval()`` itself is not called: modules that do more than that in theirs would not be as they were.
+    """
     modes = [(part, part.training) for part in module.modules()]
-    module.eval()
     try:
+        for part, _ in modes:
+            part.training = False
         yield
     finally:
         for part, training in modes:

@@ -174,6 +174,15 @@ def flipped(path: Path, other: nn.Module) -> None:
             archive.writestr(name, content[:40] + b"\xff" + content[41:] if name.endswith("data.pkl") else content)
 
 
+def directory(path: Path, other: nn.Module) -> None:
+    """An archive whose list of files is damaged."""
+    torch.save(other.state_dict(), path)
+    content = bytearray(path.read_bytes())
+    start = content.find(b"PK\x01\x02")
+    content[start : start + 4] = b"abcd"
+    path.write_bytes(bytes(content))
+
+
 def without_pickle(path: Path, other: nn.Module) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a", "b")
@@ -214,6 +223,7 @@ WRONG = {
     "text.pt": (lambda path, other: path.write_text("hello, this is text"), CorruptModelError, "readable"),
     "cut.pt": (cut, CorruptModelError, "readable"),
     "flipped.pt": (flipped, CorruptModelError, "readable"),
+    "directory.pt": (directory, CorruptModelError, "readable"),
     "memo.pt": (memo, CorruptModelError, "readable"),
     "archived_memo.pt": (archived_memo, CorruptModelError, "readable"),
     "archive.pt": (without_pickle, CorruptModelError, "readable"),

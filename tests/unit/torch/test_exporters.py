@@ -180,3 +180,36 @@ def test_names_of_weights_that_values_of_the_graph_have_too() -> None:
     onnx.checker.check_model(proto)
     assert converter.report.verdict == "verified"
     assert {i.name for i in proto.graph.initializer} >= {n for n, _ in module.named_parameters()}
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda net: torch.compile(net, backend="eager"),
+        nn.DataParallel,
+        torch.optim.swa_utils.AveragedModel,
+        lambda net: torch.jit.trace(net, torch.rand(2, 8)),
+        lambda net: torch.export.export(net, (torch.rand(2, 8),), dynamic_shapes=({0: torch.export.Dim.AUTO},)).module(),
+    ],
+    ids=["compiled", "parallel", "averaged", "traced", "exported"],
+)
+def test_what_torch_has_made_of_a_module(wrapped) -> None:
+    converter = Converter(wrapped(nn.Sequential(nn.Linear(8, 3), nn.ReLU())), input_shape=(1, 8))
+    converter.to_onnx()
+    assert converter.report.verdict == "verified" and converter.signature.inputs[0].shape == ("batch", 8)
+
+
+def test_a_module_that_does_more_in_eval_is_left_alone() -> None:
+    """Merging weights, say; nothing would undo it afterwards."""
+
+    class Merging(nn.Linear):
+        merged = False
+
+        def train(self, mode: bool = True):
+            self.merged = not mode
+            return super().train(mode)
+
+    module = Merging(8, 3)
+    Converter(module, input_shape=(1, 8)).to_onnx()
+    assert module.training and not module.merged
