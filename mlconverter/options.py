@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Literal
 
 from mlconverter.signature import Layout
@@ -42,14 +43,14 @@ class ConvertOptions:
         """The same options with some choices changed.
 
         Raises:
-            TypeError: there is no such option.
+            TypeError: there is no such option, or names are no text.
             ValueError: an option has no such value.
         """
         known = [f.name for f in fields(self)]
         unknown = sorted(set(choices) - set(known))
         if unknown:
             raise TypeError(f"There is no option {', '.join(map(repr, unknown))}. Options: {', '.join(known)}.")
-        return replace(self, **{name: _frozen(value) for name, value in choices.items()})
+        return replace(self, **{name: _PLAIN[name](value) if name in _PLAIN else value for name, value in choices.items()})
 
     def __post_init__(self) -> None:
         """Refuse values that nothing would act on."""
@@ -82,11 +83,35 @@ GENERAL = frozenset({"io_layout", "verify", "rtol"})
 
 def asked_for(choices: Mapping[str, Any]) -> tuple[str, ...]:
     """The choices that are not the defaults, by name."""
-    defaults = ConvertOptions()
-    return tuple(name for name, value in choices.items() if _frozen(value) != getattr(defaults, name))
+    defaults, chosen = ConvertOptions(), ConvertOptions().having(**choices)
+    return tuple(name for name in choices if getattr(chosen, name) != getattr(defaults, name))
 
 
-def _frozen(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return tuple(sorted(value.items()))
-    return tuple(value) if isinstance(value, list) else value
+def _names(option: str, given: Any) -> tuple[str, ...] | None:
+    """Names as a tuple; one may be given as it is."""
+    if given is None or isinstance(given, str):
+        return None if given is None else (given,)
+    names = tuple(given) if isinstance(given, Iterable) and not isinstance(given, (bytes, Mapping, Set)) else (None,)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{option} is one name or a list of names, not {given!r}.")
+    return names
+
+
+def _layouts(given: Any) -> Any:
+    """One layout as it is, those of single inputs and outputs as sorted pairs."""
+    if given is None or isinstance(given, str):
+        return given
+    pairs = list(given.items()) if isinstance(given, Mapping) else given
+    if not isinstance(pairs, (tuple, list)) or not all(isinstance(p, (tuple, list)) and len(p) == 2 for p in pairs):
+        raise TypeError(f"io_layout is one layout, or layouts by name such as {{'image': 'channels_first'}}, not {given!r}.")
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError(f"io_layout has a name more than once: {given!r}.")
+    return tuple(sorted((name, layout) for name, layout in pairs))
+
+
+_PLAIN: Mapping[str, Callable[[Any], Any]] = {
+    "io_layout": _layouts,
+    "input_names": partial(_names, "input_names"),
+    "output_names": partial(_names, "output_names"),
+}
+"""How options that can be given in several forms become plain values that can be compared and hashed."""

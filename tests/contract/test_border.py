@@ -47,7 +47,7 @@ class TestASignatureNeedsNoConversion:
         module = Sorted()
         assert verify(module, module, input_shape=(2, 5))
         signature = Converter(module, input_shape=("n", 5), output_names=["sorted"]).signature
-        assert [str(s) for s in (*signature.inputs, *signature.outputs)] == ["x: float32[batch, 5]", "sorted: float32[batch, 5]"]
+        assert [str(s) for s in (*signature.inputs, *signature.outputs)] == ["x: float32[n, 5]", "sorted: float32[n, 5]"]
         fixed = Converter(module, input_shape=(2, 5), dynamic_batch=False).signature
         assert [s.shape for s in (*fixed.inputs, *fixed.outputs)] == [(2, 5), (2, 5)]
 

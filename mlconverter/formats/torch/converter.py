@@ -11,11 +11,9 @@ from mlconverter.base import BaseConverter
 from mlconverter.batching import converted
 from mlconverter.conversion import Conversion, TrainedWeights
 from mlconverter.errors import (
-    CorruptModelError,
     MissingDependencyError,
     NotConvertibleError,
     SignatureError,
-    UnsafeModelError,
 )
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), model_modules=("torch",)):
+class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", ".safetensors"), model_modules=("torch",)):
     """A ``torch.nn.Module``, or a file of its weights together with the module.
 
     Args:
@@ -51,18 +49,21 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
 
     @classmethod
     def owns_path(cls, path: Path) -> bool:
-        """Whether a file is a torch checkpoint: a zip archive with torch's records in it."""
-        import zipfile
+        """Whether a file is a torch checkpoint: an archive with torch's records in it, or safetensors."""
+        from mlconverter.formats.torch.files import is_archive, is_safetensors
 
-        if not zipfile.is_zipfile(path):
-            return False
-        with zipfile.ZipFile(path) as archive:
-            return any(name.endswith(("data.pkl", "serialized_exported_program.json")) for name in archive.namelist())
+        return is_archive(path) or is_safetensors(path)
 
     def _load(self, model: Any) -> None:
         require_torch()
         from torch import nn
 
+        from mlconverter.formats.torch.checkpoint import load_checkpoint
+        from mlconverter.formats.torch.files import refuse_program
+        from mlconverter.formats.torch.state import refuse_unready
+
+        if self.model_path is not None:
+            refuse_program(self.model_path)
         if model is None:
             raise SignatureError(
                 "A torch checkpoint holds weights, not the code that uses them: give the module too, as "
@@ -71,10 +72,8 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
         if not isinstance(model, nn.Module):
             raise SignatureError(f"A torch model is an nn.Module, not {type(model).__name__}.")
         if self.model_path is not None:
-            try:
-                model.load_state_dict(_weights_of(self.model_path, self.options.trust))
-            except (RuntimeError, TypeError, AttributeError) as error:
-                raise SignatureError(f"The weights in '{self.model_path}' do not fit the module: {error}") from error
+            load_checkpoint(model, self.model_path, self.options.trust)
+        refuse_unready(model)
         self._module: nn.Module = model
 
     @property
@@ -84,8 +83,9 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
 
     def _source_hash(self) -> str:
         from mlconverter.formats.torch.inputs import described
-        from mlconverter.formats.torch.state import state_hash, structure_hash
+        from mlconverter.formats.torch.state import refuse_unready, state_hash, structure_hash
 
+        refuse_unready(self._module)
         return f"{state_hash(self._module)}-{structure_hash(self._module)}-{described(self._input_shape)}"
 
     def _to_onnx(self, options: ConvertOptions) -> HubModel:
@@ -98,6 +98,9 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
         from mlconverter.formats.torch.inputs import example_inputs
         from mlconverter.formats.torch.observed import observed_signature
 
+        exported = self._hubs.get((options.having(io_layout=None).conversion, self._source_hash()))
+        if exported is not None:
+            return exported.signature  # an export knows which of the names that were given are the same size
         inputs = example_inputs(self._module, self._input_shape, options.input_names)
         return observed_signature(self._module, inputs, options)
 
@@ -128,9 +131,9 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
 
     @classmethod
     def _write(cls, model: Any, path: Path) -> None:
-        import torch
+        from mlconverter.formats.torch.checkpoint import write_checkpoint
 
-        torch.save(model.state_dict(), path)
+        write_checkpoint(model, path)
 
     @classmethod
     def _read(cls, path: Path) -> Conversion:
@@ -144,8 +147,20 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
 
         return read(trained, reference)
 
+    def to_origin_type(self, model: Any = None) -> Any:
+        """See :meth:`BaseConverter.to_origin_type`; a state of the source itself is loaded into a copy of it."""
+        if not isinstance(model, Mapping) or self._handed_out not in (None, self._module):
+            return super().to_origin_type(model)
+        import copy
+
+        from mlconverter.formats.torch.state_dict import load_state
+
+        trained = copy.deepcopy(self._module)
+        load_state(trained, model, "The trained weights")
+        return trained
+
     def _stored_weights(self, sources: Iterable[str]) -> dict[str, Array]:
-        from mlconverter.formats.torch.runner import to_numpy
+        from mlconverter.formats.torch.arrays import to_numpy
         from mlconverter.formats.torch.state import state_of
 
         state = state_of(self._module)
@@ -167,20 +182,3 @@ def require_torch() -> None:
     """
     if importlib.util.find_spec("torch") is None:
         raise MissingDependencyError("torch", "torch", "Converting from or to PyTorch")
-
-
-def _weights_of(path: Path, trust: bool) -> Any:
-    """The state dict in a file; nothing in it is run unless ``trust``."""
-    import pickle
-
-    import torch
-
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=not trust)
-    except pickle.UnpicklingError as error:
-        raise UnsafeModelError(
-            f"'{path}' holds more than weights, and loading it would run code from the file. Pass trust=True if you trust it."
-        ) from error
-    except (EOFError, RuntimeError) as error:
-        raise CorruptModelError(f"'{path}' is not a readable torch checkpoint: {str(error) or 'it is empty'}.") from error
-    return found.state_dict() if hasattr(found, "state_dict") else found

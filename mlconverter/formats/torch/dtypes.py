@@ -9,5 +9,7 @@ _NAMES = "float32 float64 float16 bfloat16 int8 int16 int32 int64 uint8 uint16 u
 DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _NAMES}
 """Torch's dtype by numpy's name."""
 
-NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
-"""Numpy's name by torch's dtype."""
+
+def name_of(dtype: torch.dtype) -> str:
+    """Numpy's name of a torch dtype."""
+    return str(dtype).removeprefix("torch.")

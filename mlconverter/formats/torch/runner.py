@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from mlconverter.formats.torch.state import evaluating
+from mlconverter.formats.torch.arrays import to_numpy, to_tensor
+from mlconverter.formats.torch.outputs import flatten
+from mlconverter.formats.torch.state import device_of, evaluating
 from mlconverter.signature import IOSignature
 from mlconverter.verification import BaseRunner
 
@@ -27,27 +29,8 @@ class TorchRunner(BaseRunner):
         self._module = module
 
     def _run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-        device = next((p.device for p in self._module.parameters()), torch.device("cpu"))
-        arguments = [torch.from_numpy(np.array(inputs[name])).to(device) for name in self.signature.input_names]
+        device = device_of(self._module)
+        arguments = [to_tensor(inputs[name]).to(device) for name in self.signature.input_names]
         with evaluating(self._module), torch.no_grad():
-            results = self._module(*arguments)
-        outputs = flatten(results)
+            outputs = flatten(self._module(*arguments))
         return {name: to_numpy(value) for name, value in zip(self.signature.output_names, outputs, strict=True)}
-
-
-def flatten(results: Any) -> list[torch.Tensor]:
-    """The tensors of a module's result, in order."""
-    if isinstance(results, torch.Tensor):
-        return [results]
-    values = results.values() if isinstance(results, Mapping) else results
-    return [tensor for value in values for tensor in flatten(value)]
-
-
-def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    """A tensor's values as an array of the same dtype."""
-    tensor = tensor.detach().cpu()
-    if tensor.dtype is torch.bfloat16:
-        import ml_dtypes
-
-        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return np.asarray(tensor.numpy())

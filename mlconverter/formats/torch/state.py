@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
+from mlconverter.errors import SignatureError
+from mlconverter.formats.torch.arrays import to_tensor
 from mlconverter.hub.weights import Array
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -20,10 +22,14 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module and all in it into ``eval()`` mode, and each back into its own mode afterwards."""
+    """Put a module and all in it into the mode that ``eval()`` sets, and each back into its own mode afterwards.
+
+    ``eval()`` itself is not called: modules that do more than that in theirs would not be as they were.
+    """
     modes = [(part, part.training) for part in module.modules()]
-    module.eval()
     try:
+        for part, _ in modes:
+            part.training = False
         yield
     finally:
         for part, training in modes:
@@ -85,11 +91,19 @@ def _text_of(thing: Any) -> str:
         return place if inspect.isbuiltin(thing) else f"{place} {id(thing)}"
 
 
-def state_of(trained: nn.Module | Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def state_of(module: nn.Module) -> dict[str, torch.Tensor]:
     """All parameters and buffers of a module by name, those that are not saved with it included."""
-    if isinstance(trained, Mapping):
-        return dict(trained)
-    return dict((*trained.named_parameters(remove_duplicate=False), *trained.named_buffers(remove_duplicate=False)))
+    return dict((*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)))
+
+
+def dtypes_of(module: nn.Module) -> dict[str, str]:
+    """The dtypes of all parameters and buffers, under numpy's names."""
+    return {name: str(tensor.dtype).removeprefix("torch.") for name, tensor in state_of(module).items()}
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where a module computes: where its first parameter or buffer is."""
+    return next((tensor.device for tensor in state_of(module).values()), torch.device("cpu"))
 
 
 def put_values(module: Module, values: Mapping[str, Array]) -> Module:
@@ -97,5 +111,23 @@ def put_values(module: Module, values: Mapping[str, Array]) -> Module:
     state = state_of(module)
     with torch.no_grad():
         for name, value in values.items():
-            state[name].copy_(torch.from_numpy(np.array(value)))
+            state[name].copy_(to_tensor(value))
     return module
+
+
+def refuse_unready(module: nn.Module) -> None:
+    """Raise where a module has no values to convert.
+
+    Raises:
+        SignatureError: parameters or buffers are not initialised, lie on the ``meta`` device, or are no plain tensors.
+    """
+    for name, tensor in state_of(module).items():
+        if is_lazy(tensor):
+            raise SignatureError(f"'{name}' is not initialised yet: run the module once on an example, which sets its shape.")
+        if tensor.is_meta:
+            raise SignatureError(
+                f"'{name}' is on the meta device and has no values: to_empty() and load_state_dict() give it some."
+            )
+        if tensor.layout is not torch.strided or tensor.is_quantized:
+            kind = "quantised" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
+            raise SignatureError(f"'{name}' is a {kind} tensor, which cannot be exported; make it a plain one.")

@@ -1,127 +1,133 @@
-"""Torch → ONNX through torch's own exporter, with parameter names kept and nothing folded into the weights."""
+"""Torch → ONNX through torch's own exporters, with parameter names kept and nothing folded into the weights."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import itertools
-import logging
-import warnings
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import onnx_ir as ir
 import torch
 from torch import nn
 
-from mlconverter.errors import ConversionError, MissingDependencyError, SignatureError
+from mlconverter.errors import ConversionError, MissingDependencyError
+from mlconverter.formats.torch.exporters import Exported, by_export, by_tracing
+from mlconverter.formats.torch.free_batch import with_free_batch
+from mlconverter.formats.torch.graph_names import name_border, name_sizes
 from mlconverter.formats.torch.inputs import ExampleInput
-from mlconverter.formats.torch.observed import output_names, run_examples
+from mlconverter.formats.torch.module import as_stored
+from mlconverter.formats.torch.observed import border_names, result_of
+from mlconverter.formats.torch.outputs import Flat, output_names
 from mlconverter.formats.torch.state import evaluating
+from mlconverter.formats.torch.trace_check import trace_failure
 from mlconverter.hub.io import signature_of
-from mlconverter.hub.model import BATCH, ROLE_KEY, HubModel
+from mlconverter.hub.model import ROLE_KEY, HubModel
 from mlconverter.hub.normalise import mark_weights, normalise
 from mlconverter.options import ConvertOptions
+
+Exporter = Callable[[Flat, list[ExampleInput], int | None], Exported]
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One way to export a module.
+
+    Attributes:
+        exporter: which of torch's exporters.
+        inputs: with the dimensions that are to be free.
+        batch: what becomes of the batch, in words.
+    """
+
+    exporter: Exporter
+    inputs: list[ExampleInput]
+    batch: str
+
+    def __str__(self) -> str:
+        return f"with a {self.batch} batch" + (", by tracing" if self.exporter is by_tracing else "")
 
 
 def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOptions) -> HubModel:
     """The ONNX graph of a module in ``eval()`` mode.
 
     The batch, the first axis of all inputs, is free where the module lets it be (``dynamic_batch``); other
-    dimensions are free where the shape that was given says so.
+    dimensions are free where the shape that was given says so. ``torch.onnx.export(dynamo=True)`` goes first. What it
+    refuses goes to the older exporter, which records one run: the record is taken only if it gives what the module
+    gives on many other inputs, see :mod:`~mlconverter.formats.torch.trace_check`.
 
     Raises:
         ConversionError: no exporter takes the module; the message has the reason of each.
         MissingDependencyError: the exporter's package is missing.
+        SignatureError: the module does not run on the inputs, or what it gives are no tensors.
     """
     try:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError("onnxscript", "torch", "Exporting torch models") from error
-    free = options.dynamic_batch is not False and all(i.example.dim() > 0 for i in inputs)
-    if options.dynamic_batch is True and not free:
-        raise ConversionError("The batch cannot be free: an input is a single number, which has no batch.")
-    reasons = []
+    failed: list[tuple[_Attempt, str]] = []
     with evaluating(module), torch.no_grad():
-        outputs = run_examples(module, inputs)
-        for batch in [True, False] if free else [False]:
-            if batch:
-                free_inputs = [_with_free_batch(i) for i in inputs]
-                shapes = _dynamic_shapes(free_inputs)
-            else:
-                free_inputs, shapes = inputs, _dynamic_shapes(inputs)
+        names = border_names(output_names(result_of(module, inputs)), inputs, options)
+        flat = Flat(as_stored(module))
+        for attempt in _attempts(inputs, options):
             try:
-                model = _dynamo(module, free_inputs, shapes, options)
-                if batch and any(isinstance(v.shape[0], int) for v in model.graph.inputs if v.shape):
-                    raise ConversionError("the module fixes it to the size of the example")
-            except Exception as error:
-                reasons.append(f"with a {'free' if batch else 'fixed'} batch: {_first_line(error)}")
-                if options.dynamic_batch is True:
-                    raise ConversionError(f"The module cannot be exported {reasons[0]}") from error
-                continue
-            notes = tuple(f"The batch stays fixed; export {reason}" for reason in reasons)
-            return _finished(module, model, free_inputs, len(outputs), options, notes)
-    raise ConversionError("torch.onnx.export does not take the module:\n" + "\n".join(f"  {r}" for r in reasons))
+                hub = _exported(attempt, flat, names, options)
+            except ConversionError as error:
+                failed.append((attempt, str(error)))
+            else:
+                return hub.noting(*_notes(attempt, failed))
+    reasons = "\n".join(f"  {attempt}: {reason}" for attempt, reason in failed)
+    raise ConversionError(f"The module cannot be exported by torch.onnx:\n{reasons}")
 
 
-def _with_free_batch(given: ExampleInput) -> ExampleInput:
-    example = given.example
-    if example.shape[0] == 1:  # an export from a batch of 1 would take the 1 for fixed
-        example = torch.cat([example, example.flip(-1) if example.dim() > 1 else example])
-    return replace(given, shape=(BATCH, *given.shape[1:]), example=example)
+def _exported(attempt: _Attempt, flat: Flat, names: tuple[str, ...], options: ConvertOptions) -> HubModel:
+    """The graph that one attempt gives.
 
-
-def _dynamic_shapes(inputs: list[ExampleInput]) -> tuple[Any, ...] | None:
-    """What ``torch.export`` takes: for each input, its free axes by position; the same name is the same dimension."""
-    dims: dict[str, Any] = {}
-    shapes = []
-    for given in inputs:
-        axes: dict[int, Any] = {}
-        for axis, dim in enumerate(given.shape):
-            if dim is None:
-                axes[axis] = torch.export.Dim.DYNAMIC
-            elif isinstance(dim, str):
-                axes[axis] = dims.setdefault(dim, torch.export.Dim(dim))
-        shapes.append(axes)
-    return tuple(shapes) if any(shapes) else None
-
-
-def _dynamo(module: nn.Module, inputs: list[ExampleInput], shapes: tuple[Any, ...] | None, options: ConvertOptions) -> ir.Model:
-    with _silent():
-        program = torch.onnx.export(
-            module,
-            tuple(i.example for i in inputs),
-            dynamo=True,
-            optimize=False,  # the optimiser folds BatchNorm and attention projections into weights without names
-            verbose=False,
-            dynamic_shapes=shapes,
-            opset_version=options.opset,
-        )
-    assert program is not None
-    made = program.model.opset_imports[""]
-    if options.opset not in (None, made):
-        raise ConversionError(f"the exporter writes opset {made}, not {options.opset}")
-    return program.model
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Keep the exporter's progress and advice, which is for its own callers, off the terminal."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+    Raises:
+        ConversionError: it gives none, or one that is not right.
+    """
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
+        exported = attempt.exporter(flat, attempt.inputs, options.opset)
+    except ConversionError:
+        raise
+    except Exception as error:  # exporters raise whatever goes wrong inside them
+        raise ConversionError(_first_line(error)) from error
+    hub = _finished(flat.module, exported, attempt.inputs, names, options)
+    reason = trace_failure(flat, hub) if attempt.exporter is by_tracing else None
+    if reason is not None:
+        raise ConversionError(reason)
+    return hub
+
+
+def _attempts(inputs: list[ExampleInput], options: ConvertOptions) -> Iterator[_Attempt]:
+    free = None if options.dynamic_batch is False else with_free_batch(inputs)
+    if free is None and options.dynamic_batch is True:
+        raise ConversionError(
+            "The batch cannot be free: an input is a single number, which has no batch, or the first axes differ in size."
+        )
+    for exporter in (by_export, by_tracing):
+        if free is not None:
+            yield _Attempt(exporter, free, "free")
+        if options.dynamic_batch is not True and free is not inputs:
+            yield _Attempt(exporter, inputs, "fixed")
+
+
+def _notes(attempt: _Attempt, failed: list[tuple[_Attempt, str]]) -> Iterator[str]:
+    if attempt.batch == "fixed" and len(failed) and failed[0][0].batch == "free":
+        yield from (f"The batch stays fixed; export {a}: {reason}." for a, reason in failed if a.batch == "free")
+    if attempt.exporter is by_tracing:
+        reasons = "; ".join(reason for a, reason in failed if a.exporter is by_export)
+        yield (
+            f"torch.onnx.export(dynamo=True) does not take the module ({reasons}), so the older exporter recorded one run of it. "
+            "The record gave what the module gives on other inputs, sizes and signs; nothing proves it for every input."
+        )
 
 
 def _finished(
-    module: nn.Module, model: ir.Model, inputs: list[ExampleInput], outputs: int, options: ConvertOptions, notes: tuple[str, ...]
+    module: nn.Module, exported: Exported, inputs: list[ExampleInput], names: tuple[str, ...], options: ConvertOptions
 ) -> HubModel:
     """Say what is a parameter, tidy up, and put the names at the border in place."""
+    model = exported.model
+    if len(model.graph.inputs) != len(inputs) or len(model.graph.outputs) != len(names):
+        raise ConversionError(f"the exporter gives {len(model.graph.inputs)} inputs and {len(model.graph.outputs)} outputs")
+    same = name_sizes(model.graph, [i.shape for i in inputs])
     parameters = dict(module.named_parameters(remove_duplicate=False))
     for value in model.graph.initializers.values():
         value.metadata_props[ROLE_KEY] = "parameter" if value.name in parameters else "buffer"
@@ -130,12 +136,9 @@ def _finished(
     _without_traces(model)
     for value in model.graph.initializers.values():
         value.metadata_props.setdefault(ROLE_KEY, "buffer")  # computed by the graph itself, so nothing to train
-    if len(model.graph.outputs) != outputs:
-        raise ConversionError(f"The exporter gives {len(model.graph.outputs)} outputs, the module {outputs}.")
-    names = output_names(outputs, inputs, options)
-    _name_border(model.graph, [*(i.name for i in inputs), *names])
-    signature = signature_of(model)
-    return HubModel(model, signature.laid_out("channels_first"), notes=notes)
+    name_border(model.graph, [*(i.name for i in inputs), *names])
+    signature = signature_of(model).laid_out("channels_first")
+    return HubModel(model, signature, notes=(*exported.notes, *same))
 
 
 def _without_traces(model: ir.Model) -> None:
@@ -149,37 +152,9 @@ def _without_traces(model: ir.Model) -> None:
                 del properties[key]
 
 
-def _name_border(graph: ir.Graph, names: list[str]) -> None:
-    """Give inputs and outputs, in this order, their names; whatever else has one of them makes way.
-
-    Raises:
-        SignatureError: two of them would have the same name.
-    """
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise SignatureError(f"Inputs and outputs need names of their own; {twice} are there more than once in {names}.")
-    for position, value in enumerate(graph.outputs):
-        # An output that is an input, a weight, or the same value as another output, has no name of its own to give.
-        if value.producer() is None or value in graph.outputs[:position]:
-            copy = ir.Node("", "Identity", [value], num_outputs=1)
-            copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
-            graph.append(copy)
-            graph.outputs[position] = copy.outputs[0]
-    border = [*graph.inputs, *graph.outputs]
-    values = [*(v for node in graph for v in node.outputs), *graph.inputs, *graph.initializers.values()]
-    used = {*names, *(v.name for v in values)}
-    for value in values:
-        if value.name in names:
-            number = next(n for n in itertools.count() if f"{value.name}_inner{n}" not in used)
-            value.name = f"{value.name}_inner{number}"
-            used.add(value.name)
-    for value, name in zip(border, names, strict=True):
-        value.name = name
-
-
 def _first_line(error: BaseException) -> str:
     """The message that the exporter's wrapped errors end in."""
     while error.__cause__ is not None:
         error = error.__cause__
     text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"
+    return f"{type(error).__name__}: {text.splitlines()[0] if text else ''}".rstrip(" .:")

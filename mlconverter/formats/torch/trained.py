@@ -11,50 +11,73 @@ from torch import nn
 
 from mlconverter.conversion import TrainedWeights
 from mlconverter.errors import SignatureError
-from mlconverter.formats.torch.module import ConvertedModule, fingerprint, unwrap
-from mlconverter.formats.torch.runner import TorchRunner, to_numpy
-from mlconverter.formats.torch.state import evaluating, put_values, state_of
+from mlconverter.formats.torch.arrays import to_numpy
+from mlconverter.formats.torch.fingerprint import fingerprint, interference
+from mlconverter.formats.torch.module import ConvertedModule
+from mlconverter.formats.torch.runner import TorchRunner
+from mlconverter.formats.torch.state import put_values, refuse_unready, state_of
+from mlconverter.formats.torch.state_dict import load_state
 from mlconverter.hub.weights import Array
 
 
-def read(trained: nn.Module | Mapping[str, torch.Tensor], reference: Any) -> TrainedWeights:
+def read(trained: nn.Module | Mapping[str, Any], reference: Any) -> TrainedWeights:
     """Read a trained module or its state.
 
     Args:
-        trained: a module that a conversion gave, or a copy of one, or a state dict.
+        trained: a module that a conversion gave, or a copy of one, or a state dict, in whatever precision and place.
         reference: the module that the state belongs to; it is left as it is.
 
     Raises:
-        SignatureError: nothing says where the module comes from.
+        SignatureError: nothing says where the module comes from, or the state does not fit it.
     """
-    if isinstance(trained, Mapping):
-        trained = _with_state(reference, trained)
-    module = unwrap(trained)
+    module = unwrap(reference if isinstance(trained, Mapping) else trained)
     if module is None:
         raise SignatureError(
             f"This {type(trained).__name__} does not know where it comes from. Pass the module that to_torch() gave, "
             "a deep copy of it, or a state_dict of it."
         )
+    refuse_unready(module)
+    module = as_made(module)
+    if isinstance(trained, Mapping):
+        load_state(module, trained, "The trained weights")
     origin = module.origin
-    values = {name: _as_float32_if_narrowed(to_numpy(tensor)) for name, tensor in state_of(module).items()}
-    with evaluating(module):
-        changed = _difference(module)
+    values = {name: to_numpy(tensor) for name, tensor in state_of(module).items()}
 
     def runner(other: Mapping[str, Array]) -> TorchRunner:
         return TorchRunner(put_values(copy.deepcopy(module), other), origin.signature)
 
+    changed = _difference(module)
     return TrainedWeights(values, origin.links, origin.source_hash, origin.options, origin.signature, changed, module, runner)
 
 
-def _with_state(reference: Any, state: Mapping[str, torch.Tensor]) -> ConvertedModule:
-    module: ConvertedModule = copy.deepcopy(reference)
-    module.load_state_dict(dict(state))
-    return module
+def unwrap(module: Any) -> ConvertedModule | None:
+    """The converted module in a module, also behind ``torch.compile``, ``DataParallel`` and averages of weights.
+
+    Only wrappers that add nothing to what is computed are looked through: anybody's own module may do more than call ``module``.
+    """
+    inner = module
+    while not isinstance(inner, ConvertedModule):
+        if type(inner) in (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel):
+            wrapped = inner.module
+        elif type(inner).__name__ == "OptimizedModule" and type(inner).__module__.startswith("torch._dynamo"):
+            wrapped = inner._orig_mod
+        else:
+            return None
+        if interference(inner)[0]:
+            return None  # a hook of the wrapper's own may change what comes out
+        inner = wrapped
+    return inner if inner.knows_its_origin else None
 
 
-def _as_float32_if_narrowed(array: Any) -> Any:
-    """Values of a module in half precision, as the links expect them."""
-    return array.astype("float32") if array.dtype.name in ("float16", "bfloat16") else array
+def as_made(module: ConvertedModule) -> ConvertedModule:
+    """A copy in ``eval()`` mode, on the CPU and in the dtypes in which the conversion made it."""
+    twin = copy.deepcopy(module).eval()
+    dtypes = module.origin.dtypes
+    usual = next((d for d in dtypes.values() if "float" in d), None)
+    for name, tensor in state_of(twin).items():
+        wanted = dtypes.get(name, usual if tensor.is_floating_point() else None)
+        tensor.data = tensor.data.to("cpu", tensor.dtype if wanted is None else getattr(torch, wanted))
+    return twin
 
 
 def _difference(module: ConvertedModule) -> str:

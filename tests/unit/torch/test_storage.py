@@ -1,15 +1,19 @@
-"""What is trained is what the origin can hold; what was changed by hand is noticed."""
+"""What is trained is what the origin can hold, whoever runs it; what was changed by hand is noticed."""
 
 import copy
+import os
+import shutil
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 import torch
+import torch.utils.checkpoint
 from onnx import TensorProto, helper, numpy_helper
 
 from mlconverter import Converter, SignatureError, VerificationError
-from mlconverter.formats.torch.module import fingerprint
+from mlconverter.formats.torch.fingerprint import fingerprint
 
 
 def half_stored() -> onnx.ModelProto:
@@ -104,6 +108,134 @@ class TestRounding:
         with torch.no_grad():
             again = Converter(tuned, verify=False).to_torch()(X)
             assert torch.equal(again, module(X))
+
+
+def with_vectors() -> onnx.ModelProto:
+    """Half-precision weights that no layer holds: vectors that the graph reads itself."""
+    nodes = [
+        helper.make_node("Cast", ["matrix"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["scale"], ["scale_wide"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["x", "wide"], ["hidden"]),
+        helper.make_node("Mul", ["hidden", "scale_wide"], ["scaled"]),
+        helper.make_node("MatMul", ["scaled", "other"], ["y"]),
+    ]
+    rng = np.random.default_rng(0)
+    weights = {"matrix": rng.normal(size=(6, 8)), "scale": rng.normal(size=8), "other": rng.normal(size=(8, 3))}
+    graph = helper.make_graph(
+        nodes,
+        "vectors",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
+        [numpy_helper.from_array(w.astype(np.float32 if n == "other" else np.float16), n) for n, w in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def by_onnx(dynamo: bool):
+    """What ``torch.onnx.export`` makes of a module, as a function."""
+
+    def run(module, path):
+        torch.onnx.export(module, (X,), path / "net.onnx", dynamo=dynamo, verbose=False, external_data=False)
+        session = ort.InferenceSession(path / "net.onnx")
+        return lambda x: torch.from_numpy(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0])
+
+    return run
+
+
+def compiled(module):
+    """What ``torch.compile`` makes of a module with the compiler that people have."""
+    if not any(shutil.which(c) for c in (os.environ.get("CXX") or "g++", "clang++")):
+        pytest.skip("torch.compile needs a C++ compiler, and there is none")
+    return torch.compile(module, fullgraph=True)
+
+
+ELSEWHERE = {
+    "export": lambda m, path: torch.export.export(m, (X,), strict=False).module(),
+    "export, strict": lambda m, path: torch.export.export(m, (X,), strict=True).module(),
+    "compiled": lambda m, path: compiled(m),
+    "compiled, as it is": lambda m, path: torch.compile(m, backend="eager", fullgraph=True),
+    "onnx": by_onnx(dynamo=True),
+    "onnx, traced": by_onnx(dynamo=False),
+    "traced": lambda m, path: torch.jit.trace(m, (X,)),
+    "fx": lambda m, path: torch.fx.symbolic_trace(m),
+    "copy": lambda m, path: copy.copy(m),
+    "replica": lambda m, path: replica(m),
+    "checkpoint": lambda m, path: lambda x: torch.utils.checkpoint.checkpoint(m, x, use_reentrant=False),
+}
+
+
+def replica(module):
+    """A module as ``DataParallel`` makes it for a second device: parameters are plain attributes of shallow copies."""
+    twin = module._replicate_for_data_parallel()
+    for name, child in module._modules.items():
+        twin._modules[name] = replica(child)
+    for name, parameter in module._parameters.items():
+        setattr(twin, name, None if parameter is None else parameter.view_as(parameter))
+    return twin
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+class TestTorchItself:
+    """Whatever torch makes of a module rounds as the module does."""
+
+    @pytest.mark.parametrize("way", ELSEWHERE)
+    @pytest.mark.parametrize("make", [half_stored, with_vectors])
+    def test_computes_what_the_module_computes(self, make, way: str, tmp_path) -> None:
+        module = Converter(make(), verify=False).to_torch()
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.mul_(1.0003)
+        want = module(X)
+        plain = copy.deepcopy(module)
+        plain.round_to_storage = False
+        assert float((plain(X) - want).abs().max()) > 1e-4
+        with torch.no_grad():
+            got = ELSEWHERE[way](module, tmp_path)(X)
+        torch.testing.assert_close(got, want, rtol=0, atol=4e-6)
+        torch.testing.assert_close(module(X), want, rtol=0, atol=0)
+
+    def test_our_own_export_leaves_the_module_as_it_is(self, module) -> None:
+        nudge(module)
+        before = {name: (parameter, parameter.clone()) for name, parameter in module.named_parameters()}
+        converter = Converter(Everybody(module), input_shape=(1, 6))
+        proto = converter.to_onnx()
+        assert converter.report.verdict == "verified"
+        assert "Cast" not in {node.op_type for node in proto.graph.node}, "rounds once more in every run"
+        for name, parameter in module.named_parameters():
+            assert parameter is before[name][0] and torch.equal(parameter, before[name][1])
+        assert module.round_to_storage
+
+    def test_an_export_that_is_trained_rounds_too(self, module) -> None:
+        nudge(module)
+        trained = torch.export.export_for_training if hasattr(torch.export, "export_for_training") else torch.export.export
+        exported = trained(module, (X,)).module()
+        exported(X).sum().backward()
+        module(X).sum().backward()
+        for ours, theirs in zip(module.parameters(), exported.parameters(), strict=True):
+            torch.testing.assert_close(theirs.grad, ours.grad)
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+    def test_in_another_precision_too(self, module, dtype) -> None:
+        """What is wider or of another range than the storage is rounded all the same."""
+        nudge(module)
+        module.to(dtype)
+        stored = copy.deepcopy(module)
+        with torch.no_grad():
+            for parameter in stored.parameters():
+                parameter.copy_(parameter.half())
+        stored.round_to_storage = False
+        assert torch.equal(module(X.to(dtype)), stored(X.to(dtype)))
+
+
+class Everybody(torch.nn.Module):
+    """A module of somebody's own with a converted one in it."""
+
+    def __init__(self, inner) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x) * 2
 
 
 class TestChangesByHand:

@@ -7,15 +7,14 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-import numpy as np
 import onnx_ir as ir
 import torch
 from torch import fx, nn
 
+from mlconverter.formats.torch.arrays import to_tensor
 from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.values import (
     DTYPES,
-    Array,
     Const,
     Ints,
     Sizes,
@@ -154,7 +153,9 @@ class Builder:
         key = (const.weight or f"constant:{const.name}", const.steps)
         known = self._tensors.get(key) if const.weight or const.name else None  # what has no name is nothing else's
         if known is None:
-            data = _to_torch(const.value)
+            if const.value.dtype.kind in "OSU":
+                raise UnknownAtConversion("torch has no strings")
+            data = to_tensor(const.value)  # the one copy that a weight goes through
             role = "buffer" if buffer or const.weight is None else const.role or self._roles(const.weight)
             trainable = role == "parameter" and data.dtype.is_floating_point
             known = self._tensors[key] = nn.Parameter(data) if trainable else data
@@ -232,7 +233,7 @@ def _lookup(root: nn.Module, path: str) -> Any:
     return thing
 
 
-_TAKEN = frozenset((*dir(ConvertedModule), *vars(nn.Module()), "self", "meta", "round_to_storage"))
+_TAKEN = frozenset((*dir(ConvertedModule), *vars(nn.Module()), "self", "meta", "stored"))
 """What a part of a path cannot be called."""
 
 
@@ -242,16 +243,6 @@ def _dotted(name: str) -> str:
     # A leading underscore would hide the weight; keywords and attributes that a module has cannot be its name.
     safe = [f"{part}_" if part in _TAKEN or keyword.iskeyword(part) else part for part in parts if part]
     return ".".join(safe) or "constant"
-
-
-def _to_torch(array: Array) -> torch.Tensor:
-    """A tensor of its own memory; the one copy that a weight goes through."""
-    if array.dtype.kind in "OSU":
-        raise UnknownAtConversion("torch has no strings")
-    own = np.array(array, order="C")
-    if own.dtype.name.startswith(("bfloat16", "float8")):  # a type that numpy knows by name only
-        return torch.from_numpy(own.view(np.int16 if own.dtype.itemsize == 2 else np.int8)).view(DTYPES[own.dtype.name])
-    return torch.from_numpy(own)
 
 
 def ints_of(value: Value) -> Ints | None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from mlconverter.formats.torch.fingerprint import fingerprint
 from mlconverter.formats.torch.from_onnx import roles
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.expand import expand
 from mlconverter.formats.torch.from_onnx.translate import Translation, refuse_unsupported
-from mlconverter.formats.torch.module import ConvertedModule, ModuleOrigin, fingerprint
+from mlconverter.formats.torch.module import ConvertedModule
+from mlconverter.formats.torch.origin import ModuleOrigin
+from mlconverter.formats.torch.state import dtypes_of
+from mlconverter.formats.torch.storage import keep_storable
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
-from mlconverter.hub.weights import compose, storage_dtype, stored_mask
+from mlconverter.hub.weights import compose
 from mlconverter.options import ConvertOptions
 
 
@@ -37,11 +41,11 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
     read = {str(node.target) for node in builder.graph.nodes if node.op in ("get_attr", "call_module")}
     links = [link for link in builder.links if link.target in read or link.target.rpartition(".")[0] in read]
     origins = compose(hub.links, links)
-    masks = {link.target: mask for link in origins if (mask := stored_mask(link)) is not None}
-    storage = {link.target: dtype for link in origins if (dtype := storage_dtype(link)) is not None}
     module = ConvertedModule(builder.root, builder.graph)
+    keep_storable(module, origins)
     module.eval()
-    module.remember(ModuleOrigin(origins, masks, storage, source_hash, options, hub.signature, fingerprint(module)))
+    origin = ModuleOrigin(origins, source_hash, options, hub.signature, fingerprint(module), dtypes_of(module))
+    module.remember(origin)
     reached = {link.source for link in links}
     kept = {name: role.reason for name, role in decided.items() if role.kind == "buffer" and name in reached}
     buffers = [f"'{name}' is a buffer: {reason}." for name, reason in kept.items()]

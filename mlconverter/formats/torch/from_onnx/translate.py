@@ -15,7 +15,7 @@ import onnx_ir as ir
 from torch import fx
 
 from mlconverter.errors import TranslationError, UnsupportedOp, UnsupportedOpsError
-from mlconverter.formats.torch.from_onnx import unsigned
+from mlconverter.formats.torch.from_onnx import runtime, unsigned
 from mlconverter.formats.torch.from_onnx.builder import Builder, ints_of
 from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.formats.torch.from_onnx.values import (
@@ -88,13 +88,20 @@ class Translation:
             placeholder = self.builder.tracer.create_proxy("placeholder", _identifier(value.name or "input"), (), {})
             # The graph makes the node's name unique and legal; under another one the argument could hide a value.
             placeholder.node.target = placeholder.node.name
-            self.values[value] = self._known(placeholder, value)
+            self.values[value] = self._checked(self._known(placeholder, value), value)
         for node in graph:
             self._translate(node)
         results = tuple(self.builder.tensor(self.value(output)).node for output in graph.outputs)
         self.builder.graph.output(results if len(results) != 1 else results[0])
         # Nothing that is recorded has a side effect; what no output needs can go.
         self.builder.graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
+
+    def _checked(self, placeholder: Tensor, value: ir.Value) -> Tensor:
+        """An input, held to its batch where the model fixes it."""
+        size = value.shape[0] if value.shape else None
+        if not isinstance(size, int):
+            return placeholder
+        return self._known(self.builder.call(runtime.fixed_batch, placeholder, value.name or "", size), value)
 
     def value(self, value: ir.Value) -> Value:
         """The translated value, a constant's on first use."""

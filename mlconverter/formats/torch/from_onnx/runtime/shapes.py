@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
+from mlconverter.errors import SignatureError
+
 IntsAtRunTime = Sequence[int] | torch.Tensor
 """Integers: some of them sizes, or all of them elements of a tensor."""
 
@@ -19,6 +21,18 @@ def ints(values: IntsAtRunTime) -> list[int]:
 def number(value: torch.Tensor | float) -> int:
     """The only element of a tensor as an integer."""
     return int(value.reshape(()).item()) if isinstance(value, torch.Tensor) else int(value)
+
+
+def fixed_batch(x: torch.Tensor, name: str, size: int) -> torch.Tensor:
+    """An input whose first axis the model fixes.
+
+    Raises:
+        SignatureError: it has another size: nothing has proved that items of such a batch are not mixed.
+    """
+    got = x.shape[0] if x.dim() else None
+    if got != size:
+        raise SignatureError(f"Input '{name}' has a first axis of {got}; the model fixes it to {size}.")
+    return x
 
 
 def sizes_tensor(sizes: Sequence[int], shape: Sequence[int], dtype: torch.dtype, device: torch.device | None) -> torch.Tensor:

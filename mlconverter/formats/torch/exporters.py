@@ -1,0 +1,123 @@
+"""Torch's two exporters to ONNX, called alike."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch.jit._trace import TracerWarning
+
+from mlconverter.errors import ConversionError
+from mlconverter.formats.torch.graph_names import without_prefix
+from mlconverter.formats.torch.inputs import ExampleInput
+from mlconverter.formats.torch.outputs import Flat
+from mlconverter.hub.io import load_model
+
+PREFIX = "module."
+"""What :class:`~mlconverter.formats.torch.outputs.Flat` puts before the names of weights."""
+
+MOST_PLACES = 3
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A graph as an exporter made it; weights bear the names that they have in the module.
+
+    Attributes:
+        model: the graph.
+        notes: for the report.
+    """
+
+    model: ir.Model
+    notes: tuple[str, ...] = ()
+
+
+def by_export(module: Flat, inputs: list[ExampleInput], opset: int | None) -> Exported:
+    """``torch.onnx.export(dynamo=True)``: the module is understood, and what cannot be is refused.
+
+    Raises:
+        ConversionError: the exporter writes another opset.
+        Exception: whatever the exporter refuses with.
+    """
+    free: list[dict[int, Any]] = [
+        {axis: torch.export.Dim.DYNAMIC for axis, dim in enumerate(i.shape) if not isinstance(dim, int)} for i in inputs
+    ]
+    with _silent():
+        program = torch.onnx.export(
+            module,
+            tuple(i.example for i in inputs),
+            dynamo=True,
+            optimize=False,  # the optimiser folds BatchNorm and attention projections into weights without names
+            verbose=False,
+            # Which of them are equal the export finds out; naming them would say so beforehand.
+            dynamic_shapes=(tuple(free),) if any(free) else None,
+            opset_version=opset,
+        )
+    assert program is not None
+    return Exported(_checked(program.model, opset))
+
+
+def by_tracing(module: Flat, inputs: list[ExampleInput], opset: int | None) -> Exported:
+    """``torch.onnx.export(dynamo=False)``: one run of the module is recorded, and what Python decides in it is fixed.
+
+    Raises:
+        ConversionError: the exporter writes another opset.
+        Exception: whatever the exporter refuses with.
+    """
+    names = [i.name for i in inputs]
+    free = {
+        i.name: {axis: dim or f"{i.name}_{axis}" for axis, dim in enumerate(i.shape) if not isinstance(dim, int)} for i in inputs
+    }
+    # The exporter ties weights of equal values where the root is in eval mode; all parts of it keep their own modes.
+    module.training = True
+    with _silent(), warnings.catch_warnings(record=True) as caught, tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("always")
+        file = Path(folder) / "traced.onnx"
+        torch.onnx.export(
+            module,
+            tuple(i.example.clone() for i in inputs),
+            file,
+            dynamo=False,
+            verbose=False,
+            training=torch.onnx.TrainingMode.PRESERVE,
+            do_constant_folding=False,
+            input_names=names,
+            dynamic_axes={name: axes for name, axes in free.items() if axes},
+            opset_version=opset,
+        )
+        model = load_model(file)
+    fixed = [w for w in caught if issubclass(w.category, TracerWarning)]
+    places = list(dict.fromkeys(f"{Path(w.filename).name}, line {w.lineno}" for w in fixed))
+    more = " and elsewhere" if len(places) > MOST_PLACES else ""
+    said = (f"What the module decides at {'; '.join(places[:MOST_PLACES])}{more} is decided for all inputs as for the example.",)
+    return Exported(_checked(model, opset), said if places else ())
+
+
+def _checked(model: ir.Model, opset: int | None) -> ir.Model:
+    made = model.opset_imports[""]
+    if opset not in (None, made):
+        raise ConversionError(f"the exporter writes opset {made}, not {opset}")
+    without_prefix(model.graph, PREFIX)
+    return model
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep the exporter's progress and advice, which is for its own callers, off the terminal."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

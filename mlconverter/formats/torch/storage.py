@@ -1,0 +1,141 @@
+"""Weights as their origin can store them: in a narrower precision, or with holes where a sparse tensor has nothing.
+
+All of it stands in the module's graph and layers and not around the module as a whole, so that whatever reads those
+(``torch.export``, ``torch.compile``, ``torch.fx``, a copy) sees it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableMapping
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from mlconverter.formats.torch.dtypes import DTYPES
+from mlconverter.hub.weights import WeightLink, storage_dtype, stored_mask
+
+_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+
+
+class Storage(nn.Module):
+    """What the origin can hold of one weight; the weight goes through it whenever it is used.
+
+    Where nothing is stored no gradient arrives. Other values are rounded to the dtype of the origin, gradients passing
+    the rounding straight through.
+
+    Args:
+        path: of the weight in the converted module.
+        dtype: the narrower dtype of the origin, ``None`` where it holds the weight as it is.
+        mask: where the origin stores values, ``None`` where it stores all.
+    """
+
+    def __init__(self, path: str, dtype: torch.dtype | None, mask: torch.Tensor | None) -> None:
+        super().__init__()
+        self.path, self.dtype, self.mask = path, dtype, mask
+        self._rounds = True  # no part of what a module computes by its fingerprint
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        """The weight as it is stored."""
+        if self.mask is not None and torch.is_grad_enabled() and not _exporting():
+            weight = torch.where(self.mask.to(weight.device), weight, weight.detach())
+        return self.rounded(weight) if self._rounds else weight
+
+    def rounded(self, weight: torch.Tensor) -> torch.Tensor:
+        """The weight in the precision of the origin, in its own dtype."""
+        if self.dtype is None or weight.dtype is self.dtype:
+            return weight
+        value = weight.detach()
+        compiled = torch.compiler.is_compiling() and not _exporting()
+        stored: torch.Tensor = _rounded(value, self.dtype) if compiled else value.to(self.dtype).to(value.dtype)
+        # Exact: the difference of two neighbouring numbers is representable, so the sum is the stored value.
+        return weight + (stored - value)
+
+    def extra_repr(self) -> str:
+        """What stands between the brackets."""
+        parts = [self.path, *([] if self.dtype is None else [str(self.dtype)]), *([] if self.mask is None else ["sparse"])]
+        return ", ".join(parts)
+
+
+@torch.library.custom_op("mlconverter::rounded", mutates_args=(), schema="(Tensor value, ScalarType dtype) -> Tensor")
+def _rounded(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """``value`` rounded to ``dtype``; a compiler that knew what it does would take two casts for none."""
+    return value.to(dtype).to(value.dtype)
+
+
+@_rounded.register_fake
+def _(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty_like(value)
+
+
+class StoredWeights:
+    """Hooks of a layer: while it computes it has its weights as they are stored, and its own ones afterwards.
+
+    Args:
+        storages: by the names of its weights.
+    """
+
+    def __init__(self, storages: dict[str, Storage]) -> None:
+        self._storages = storages
+        self._taken: dict[int, list[tuple[MutableMapping[str, Any], str, Any]]] = {}
+
+    def watch(self, layer: nn.Module) -> None:
+        """Hang the hooks on a layer."""
+        layer.register_forward_pre_hook(self.put)
+        layer.register_forward_hook(self.take_back, always_call=True)
+
+    def put(self, layer: nn.Module, arguments: Any) -> None:
+        """Before the layer computes: put what is stored in the place of the weights."""
+        taken = self._taken[id(layer)] = []  # a replica of the layer shares its hooks
+        for name, storage in self._storages.items():
+            # A replica for another device has its parameters as plain attributes.
+            place = next((p for p in (layer._parameters, vars(layer)) if p.get(name) is not None), None)
+            if place is not None:
+                taken.append((place, name, place[name]))
+                place[name] = storage(place[name])
+
+    def take_back(self, layer: nn.Module, arguments: Any, result: Any) -> None:
+        """After the layer computed, also where it failed: put the weights back."""
+        for place, name, weight in self._taken.pop(id(layer), ()):
+            place[name] = weight
+
+
+def keep_storable(module: fx.GraphModule, links: Iterable[WeightLink]) -> None:
+    """Let the parameters that the origin cannot hold as they are go through a :class:`Storage` wherever they are used.
+
+    Args:
+        module: a converted module; its graph and layers are changed.
+        links: from the origin's tensors to its parameters and buffers.
+    """
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    layers = {str(node.target) for node in module.graph.nodes if node.op == "call_module"}
+    watched: dict[str, dict[str, Storage]] = {}
+    for link in {link.target: link for link in links}.values():
+        weight = parameters.get(link.target)  # a buffer is not trained; layers write into theirs while they compute
+        storage = None if weight is None else _storage(link, weight)
+        if storage is None:
+            continue
+        module.add_submodule(f"stored.{link.target}", storage)
+        _read_through(module.graph, link.target)
+        layer, _, name = link.target.rpartition(".")
+        if layer in layers:
+            watched.setdefault(layer, {})[name] = storage
+    for layer, storages in watched.items():
+        StoredWeights(storages).watch(module.get_submodule(layer))
+    module.recompile()
+
+
+def _storage(link: WeightLink, weight: torch.Tensor) -> Storage | None:
+    """The storage of a weight, ``None`` where the origin can hold any value of it."""
+    mask, name = stored_mask(link), storage_dtype(link)
+    dtype = None if name is None or DTYPES[name].itemsize >= weight.element_size() else DTYPES[name]
+    if mask is None and dtype is None:
+        return None
+    return Storage(link.target, dtype, None if mask is None else torch.from_numpy(mask.copy()))
+
+
+def _read_through(graph: fx.Graph, path: str) -> None:
+    for node in [n for n in graph.nodes if n.op == "get_attr" and n.target == path]:
+        with graph.inserting_after(node):
+            seen = graph.call_module(f"stored.{path}", (node,))
+        node.replace_all_uses_with(seen, delete_user_cb=lambda user, seen=seen: user is not seen)
