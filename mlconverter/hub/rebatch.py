@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from mlconverter.hub.io import spec_of
 from mlconverter.hub.model import BATCH, HubModel
+from mlconverter.hub.naming import Names
 from mlconverter.hub.normalise import infer_shapes, normalise
 
 
@@ -29,10 +30,10 @@ def free_batch(hub: HubModel) -> HubModel:
     written out from the shapes of the baked graph.
     """
     model = normalise(hub.model)
-    graph = model.graph
+    graph, names = model.graph, Names(model)
     for node in graph:
         if node.op_type == "Reshape":
-            _free_reshape(graph, node)
+            _free_reshape(graph, node, names)
     for value in graph.inputs:
         if value.name not in graph.initializers and value.shape is not None:
             value.shape = ir.Shape([BATCH, *value.shape[1:]])
@@ -48,7 +49,7 @@ def free_batch(hub: HubModel) -> HubModel:
     return replace(hub, model=model, signature=replace(hub.signature, inputs=tuple(inputs), outputs=tuple(outputs)))
 
 
-def _free_reshape(graph: ir.Graph, node: ir.Node) -> None:
+def _free_reshape(graph: ir.Graph, node: ir.Node, names: Names) -> None:
     data, target, result = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None, node.outputs[0]
     if data is None or data.const_value is not None or target is None or target.const_value is None:
         return
@@ -59,7 +60,7 @@ def _free_reshape(graph: ir.Graph, node: ir.Node) -> None:
     if sizes[0] not in (0, 1, -1) or not all(isinstance(s, int) for s in fixed):
         return
     freed = np.array([-1, *fixed[1:]], np.int64)
-    name = f"{result.name}_free_shape"
+    name = names.new(f"{result.name}_free_shape")
     value = ir.Value(
         name=name, shape=ir.Shape((len(freed),)), type=ir.TensorType(ir.DataType.INT64), const_value=ir.tensor(freed, name=name)
     )
