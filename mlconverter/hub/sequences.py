@@ -55,7 +55,7 @@ def _integer(tensor: ir.TensorProtocol | None) -> int | None:
 def _split_sizes(node: ir.Node) -> list[int] | None:
     """Sizes of the parts where they are known: from the second input, as one size or a list of them."""
     data, split = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
-    if split is None or split.const_value is None:
+    if split is None or split.const_value is None or not split.const_value.dtype.is_integer():
         return None
     if len(split.const_value.shape):
         return [int(s) for s in split.const_value.numpy().reshape(-1)]
