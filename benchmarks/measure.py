@@ -32,6 +32,12 @@ def timed(setup: str, code: str, count: int, python: str = sys.executable) -> tu
     return json.loads(times + "]"), loaded.split()
 
 
+def peak_memory(code: str) -> int:
+    """The most bytes that a whole process holds which runs ``code``, the interpreter and all that it imports included."""
+    usage = "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == 'darwin' else 1024)"
+    return int(_run([sys.executable, "-c", f"import resource, sys\n{code}\nprint({usage})"]).split()[-1])
+
+
 def process_seconds(code: str, count: int) -> float:
     """Median seconds of a whole Python process that runs ``code``."""
     seconds = []

@@ -1,8 +1,4 @@
-"""Other converters, each in an environment of its own in the user's cache folder.
-
-Such an environment sees the packages of this one and adds the peer alone, so that both run on the same versions of
-everything else, and installing a peer changes nothing here.
-"""
+"""Other converters, each in an environment of its own in the user's cache folder: installing one changes nothing here."""
 
 import subprocess
 import sys
@@ -13,8 +9,14 @@ from pathlib import Path
 import platformdirs
 
 
-def python_with(package: str) -> str:
+def python_with(package: str, *others: str, apart: bool = False) -> str:
     """The interpreter of an environment that has a peer, made where it is not there yet.
+
+    Args:
+        package: the peer.
+        *others: what else it needs and does not say.
+        apart: whether it brings all that it depends on. Otherwise the environment sees the packages of this one and adds
+            the peer alone, so that both run on the same versions of everything else.
 
     Raises:
         RuntimeError: the peer cannot be installed.
@@ -25,9 +27,11 @@ def python_with(package: str) -> str:
     if not python.exists():
         venv.create(folder, with_pip=False)
     site = Path(_output(python, "import sysconfig; print(sysconfig.get_path('purelib'))"))
-    (site / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
-    if not list(site.glob(f"{package}-*.dist-info")):
-        command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", package]
+    if not apart:
+        (site / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
+    if not list(site.glob(f"{package.replace('-', '_')}-*.dist-info")):
+        alone = [] if apart else ["--no-deps"]
+        command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", *alone, package, *others]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
             raise RuntimeError((result.stderr.strip() or "pip failed").splitlines()[-1])

@@ -13,16 +13,17 @@ from typing import Any, ClassVar
 
 from mlconverter.cache import IntermediateStore, ManifestKey, atomic_write, versions_of
 from mlconverter.conversion import Conversion, Trained, TrainedWeights
-from mlconverter.errors import ConversionError, NotConvertibleError, SignatureError
+from mlconverter.errors import NotConvertibleError, SignatureError
 from mlconverter.hub.border import border_change
-from mlconverter.hub.model import BATCH, HubModel
-from mlconverter.hub.weights import Array, write_back
+from mlconverter.hub.model import HubModel
+from mlconverter.hub.weights import Array
 from mlconverter.logs import get_logger
-from mlconverter.options import ConvertOptions, VerifyLevel
+from mlconverter.options import GENERAL, ConvertOptions, VerifyLevel, asked_for
 from mlconverter.registry import formats
 from mlconverter.report import Report, Step
 from mlconverter.signature import IOSignature
-from mlconverter.verification import Permuted, Runner, VerificationResult, verify_runners
+from mlconverter.verification import Runner, VerificationResult, compared
+from mlconverter.wayback import way_back
 
 TAKE_PART = ("mlconverter", "onnx", "onnx-ir", "onnxscript", "torch", "ai-edge-litert")
 """Packages whose version decides on what a conversion gives."""
@@ -56,6 +57,10 @@ class BaseConverter(ABC):
     model_modules: ClassVar[tuple[str, ...]] = ()
     digest_is_whole: ClassVar[bool] = True
     """Whether the digest of a source covers all that decides on its results, code that it calls included."""
+    source_options: ClassVar[frozenset[str]] = frozenset()
+    """Options, beside the general ones, that decide on how a model of this format is read."""
+    target_options: ClassVar[frozenset[str]] = frozenset()
+    """Options, beside the general ones, that decide on how a model of this format is made."""
     op_routes: ClassVar[Mapping[str, str]] = {}
     """Routes whose operators this format translates: name to ``"module:attribute"`` of the registry."""
 
@@ -83,6 +88,7 @@ class BaseConverter(ABC):
         if model_path is not None and not Path(model_path).is_file():
             raise FileNotFoundError(f"There is no file '{os.fspath(model_path)}'.")
         self.options = ConvertOptions().having(**options)
+        self._refuse_idle(options, *formats)
         self.report = Report()
         self.model_path = None if model_path is None else Path(model_path)
         self._input_shape = input_shape
@@ -138,10 +144,33 @@ class BaseConverter(ABC):
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
         """A model of this format made from the hub."""
 
+    @classmethod  # noqa: B027 (a format that takes everything has nothing to raise)
+    def _refuse(cls, hub: HubModel) -> None:
+        """Raise what :meth:`_from_hub` is known to raise, before anything is translated.
+
+        Raises:
+            UnsupportedOpsError: with every operator that cannot be translated.
+            NotConvertibleError: there is no way from the hub to this format.
+            MissingDependencyError: a package that it takes is not installed.
+        """
+
+    def _signature(self, options: ConvertOptions) -> IOSignature:
+        """What the source takes and gives in its own layout; formats that can tell without a conversion do."""
+        return self.hub(options.having(io_layout=None)).signature
+
+    def _own_options(self) -> dict[str, Any]:
+        """Options under which a new model becomes one like the source."""
+        return {}
+
     @classmethod
     @abstractmethod
     def _runner(cls, model: Any, signature: IOSignature) -> Runner:
-        """Runs a model of this format; raises ConversionError where nothing here can."""
+        """Runs a model of this format.
+
+        Raises:
+            NotRunnableError: nothing here can.
+            CorruptModelError: the model is no valid one.
+        """
 
     @classmethod
     @abstractmethod
@@ -196,6 +225,7 @@ class BaseConverter(ABC):
         """The source in the hub, under the border that the options ask for."""
         chosen = (options or self.options).conversion
         key = (chosen, self._source_hash())
+        self._hubs = {k: hub for k, hub in self._hubs.items() if k[1] == key[1]}  # a source that was trained on is another one
         if key not in self._hubs:
             plain = (chosen.having(io_layout=None), key[1])
             if plain not in self._hubs:
@@ -239,16 +269,16 @@ class BaseConverter(ABC):
         """The model as a ``TRTEngine``.
 
         Raises:
-            NotConvertibleError: TensorRT engines cannot be made yet.
+            MissingDependencyError: TensorRT is not installed; the message names the extra that brings it.
         """
-        if "trt" not in formats:
-            raise NotConvertibleError("TensorRT engines cannot be made yet; to_onnx() gives what TensorRT's own tools take.")
         return self.to("trt", **options)
 
     def conversion(self, format: str, **options: Any) -> Conversion:
         """As :meth:`to`, with the signature and the notes of the result."""
         chosen = self.options.having(**options)
+        self._refuse_idle(options, formats[format])
         key = (format, chosen.conversion, self._source_hash())
+        self._results = {k: result for k, result in self._results.items() if k[2] == key[2]}
         known = self._results.get(key)
         if known is None or not self._is_checked(key, chosen):
             known = self._converted(formats[format], key, chosen, known)
@@ -265,9 +295,9 @@ class BaseConverter(ABC):
         """
         start = time.perf_counter()
         stored = self._from_disk(target.format, options)
-        own = target.format == self.format and not border_change(self._plain_signature(), options.io_layout)
+        own = target.format == self.format and not self._changes_border(options)
         if own:
-            result = Conversion(self._copy_of_source(), self._plain_signature())
+            result = Conversion(self._copy_of_source(), self._signature(options))
         elif stored is not None:
             result = stored
         else:
@@ -280,8 +310,23 @@ class BaseConverter(ABC):
             verification.raise_if_wrong()
             if stored is None:
                 self._to_disk(target.format, options, result)
+        self._checked = {k: levels for k, levels in self._checked.items() if k[2] == key[2]}
         self._checked.setdefault(key, set()).add((options.verify, options.rtol))
         return self._results.setdefault(key, known or result)
+
+    def _refuse_idle(self, choices: Mapping[str, Any], *targets: type[BaseConverter]) -> None:
+        """Refuse options on which no conversion to one of the targets acts: whoever gives one counts on what it does."""
+        meant = GENERAL.union(self.source_options, *(target.target_options for target in targets))
+        idle = sorted(set(asked_for(choices)) - meant)
+        if idle:
+            route = f"{self.format} → {targets[0].format}" if len(targets) == 1 else f"{self.format} models"
+            raise SignatureError(
+                f"The option {', '.join(map(repr, idle))} does nothing for {route}; options there: {', '.join(sorted(meant))}."
+            )
+
+    def _changes_border(self, options: ConvertOptions) -> bool:
+        """Whether the options ask for another layout than the source has."""
+        return options.io_layout is not None and bool(border_change(self._signature(options), options.io_layout))
 
     def _is_checked(self, key: ResultKey, options: ConvertOptions) -> bool:
         """Whether a result was compared at least as thoroughly as the options ask."""
@@ -334,53 +379,12 @@ class BaseConverter(ABC):
             raise SignatureError(
                 "The trained module was converted from another model than this converter's; go back with a Converter of that one."
             )
-        notes: tuple[str, ...] = ()
-        if trained.changed:
-            result, way = self._convert_anew(trained), f"converted anew: {trained.changed}"
-            verification = self._verify_trained(result, trained, trained.values)
-        else:
-            stored = self._stored_weights(sorted({link.source for link in trained.links}))
-            changed = write_back(stored, trained.links, trained.values)
-            result, way = (
-                (self._with_weights(changed) if changed else self._copy_of_source()),
-                "trained weights written back into the origin",
-            )
-            # Half-precision or integer storage rounds. The file has to compute what the rounded weights compute, to the
-            # last digit; how far rounding moves the outputs is the origin's choice of storage, and reported.
-            kept = {link.target: link.get(changed.get(link.source, stored[link.source])) for link in trained.links}
-            verification = self._verify_trained(result, trained, kept)
-            notes = trained.rounding(kept)
-        self.report.way_back = way
-        self._record(Step(f"torch → {self.format} (way back)", time.perf_counter() - start, verification, (way, *notes)))
-        verification.raise_if_wrong()
-        return result
-
-    def _convert_anew(self, trained: TrainedWeights) -> Any:
-        """A model of this format made from a trained model whose graph is no longer the origin's."""
-        raise NotConvertibleError(
-            f"The trained module no longer computes the origin's graph ({trained.changed}), so its weights alone do not carry "
-            f"it, and a new {self.format} model cannot be made from it yet."
-        )
-
-    def _verify_trained(self, result: Any, trained: TrainedWeights, values: Mapping[str, Array]) -> VerificationResult:
-        """Compare a model of this format with the trained module holding ``values``."""
-        if self.options.verify is False:
-            return VerificationResult.unverified("verify=False")
-        signature = self._plain_signature()
-        change = border_change(signature, trained.options.io_layout)
-        try:
-            # The trained module is what has to come out, so here it is the source, seen through the origin's border.
-            with trained.runner(values) as module, self._runner(result, signature) as target:
-                return verify_runners(
-                    Permuted(module, change.inputs, change.outputs) if change else module,
-                    target,
-                    level=self.options.verify,
-                    target_format=self.format,
-                    rtol=self.options.rtol,
-                    sizes=_fixed_batch(signature) if BATCH in trained.signature.free_dims else None,
-                )
-        except ConversionError as error:
-            return VerificationResult.unverified(f"{error}")
+        returned = way_back(self, trained)
+        self.report.way_back = returned.way
+        notes = (returned.way, *returned.notes)
+        self._record(Step(f"torch → {self.format} (way back)", time.perf_counter() - start, returned.verification, notes))
+        returned.verification.raise_if_wrong()
+        return returned.model
 
     def _latest_torch(self) -> Any:
         """The torch module that was handed out last."""
@@ -394,39 +398,32 @@ class BaseConverter(ABC):
 
     @property
     def signature(self) -> IOSignature:
-        """What the source takes and gives."""
-        return self.hub().signature
+        """What the source takes and gives, in the layout that the options ask for."""
+        plain = self._signature(self.options)
+        return border_change(plain, self.options.io_layout).of(plain)
 
     def source_runner(self) -> Runner:
         """Runs the source.
 
         Raises:
-            ConversionError: nothing here can.
+            NotRunnableError: nothing here can.
         """
-        return self._runner(self.source, self._plain_signature())
-
-    def _plain_signature(self) -> IOSignature:
-        """The signature of the source as it is, whatever layout the options ask for."""
-        return self.hub(self.options.having(io_layout=None)).signature
+        return self._runner(self.source, self._signature(self.options))
 
     def _verify(self, target: type[BaseConverter], result: Conversion, options: ConvertOptions) -> VerificationResult:
         if options.verify is False:
             return VerificationResult.unverified("verify=False")
-        plain = self._plain_signature()
+        plain = self._signature(options)
         change = border_change(plain, options.io_layout)
-        try:
-            with self._runner(self.source, plain) as source, target._runner(result.model, result.signature) as runner:
-                return verify_runners(
-                    source,
-                    runner,
-                    level=options.verify,
-                    target_format=target.format,
-                    rtol=options.rtol,
-                    input_perms=change.inputs,
-                    output_perms=change.outputs,
-                )
-        except ConversionError as error:
-            return VerificationResult.unverified(f"{error}")
+        return compared(
+            partial(self._runner, self.source, plain),
+            partial(target._runner, result.model, result.signature),
+            level=options.verify,
+            target_format=target.format,
+            rtol=options.rtol,
+            input_perms=change.inputs,
+            output_perms=change.outputs,
+        )
 
     def _record(self, step: Step) -> None:
         self.report.steps.append(step)
@@ -461,9 +458,3 @@ class BaseConverter(ABC):
             self._store.store(self._manifest_key(format, options), lambda path: formats[format]._write(result.model, path))
         except NotConvertibleError:
             return  # a format without files
-
-
-def _fixed_batch(signature: IOSignature) -> dict[str, int]:
-    """The fixed batch of a signature, as the size of the trained module's free one."""
-    first = next((s.shape[0] for s in signature.inputs if s.shape), None)
-    return {BATCH: first} if isinstance(first, int) else {}

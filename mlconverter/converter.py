@@ -8,6 +8,7 @@ from typing import Any
 
 from mlconverter.base import BaseConverter
 from mlconverter.errors import UnknownFormatError
+from mlconverter.options import ConvertOptions
 from mlconverter.registry import formats
 from mlconverter.report import Report
 from mlconverter.signature import IOSignature
@@ -70,9 +71,23 @@ class Converter:
         return self._inner.signature
 
     @property
+    def source(self) -> Any:
+        """The model as it was given."""
+        return self._inner.source
+
+    @property
+    def options(self) -> ConvertOptions:
+        """The choices under which the model is converted where a call gives no others."""
+        return self._inner.options
+
+    @property
     def report(self) -> Report:
         """What each step did."""
         return self._inner.report
+
+    def to(self, format: str, **options: Any) -> Any:
+        """The model in a format by its name; see :meth:`BaseConverter.to`."""
+        return self._inner.to(format, **options)
 
     def to_onnx(self, **options: Any) -> Any:
         """The model as an ``onnx.ModelProto``."""
@@ -127,11 +142,10 @@ def format_of(model: Any = None, model_path: str | os.PathLike[str] | None = Non
     path = Path(model_path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no file '{path}'.")
-    # A file whose content says what it is goes first; then the extension decides.
+    # What a file holds outranks what it is called; a damaged one is known by its name alone.
+    by_content = [cls for cls in formats if cls.owns_path(path)]
     by_extension = [cls for cls in formats if path.suffix.lower() in cls.extensions]
-    owners = [cls for cls in formats if cls.owns_path(path)]
-    both = [cls for cls in owners if cls in by_extension]
-    for found in (both, owners, by_extension):
+    for found in (by_content, by_extension):
         if found:
             return found[0]
     raise UnknownFormatError(f"No format owns '{path}'.", known=formats.names())

@@ -62,7 +62,7 @@ class MissingDependencyError(FormatError):
 
 
 class SignatureError(MLConverterError):
-    """Inputs, shapes, dtypes or layouts that were asked for do not fit the model."""
+    """What was asked for (inputs, shapes, dtypes, layouts, options) does not fit the model or its conversion."""
 
 
 class ConversionError(MLConverterError):
@@ -114,6 +114,10 @@ class TranslationError(ConversionError):
     def __init__(self, node: str, op: str, reason: str) -> None:
         self.node, self.op = node, op
         super().__init__(f"{op} node '{node}': {reason}")
+
+
+class NotRunnableError(ConversionError):
+    """Nothing here can run a model that is not known to be wrong: its runtime has no kernel, no device or no room for it."""
 
 
 class VerificationError(MLConverterError):

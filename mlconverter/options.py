@@ -19,6 +19,7 @@ class ConvertOptions:
         io_layout: axis layout of image-like inputs and outputs: one for all of rank 4, or by name. As in the source by default.
         dynamic_batch: whether a batch of 1 that the source bakes in is freed: ``"auto"`` where running the result proves that
             every batch is treated item by item, ``True`` to insist (an error where it cannot be proved), ``False`` to leave it.
+        weights: element type in which a TFLite model stores its weights: ``"float16"`` halves the file and rounds them.
         opset: ONNX opset that torch models are exported at; the exporter's own by default.
         input_names: names of a torch model's inputs; those of ``forward`` by default.
         output_names: names of a torch model's outputs; ``output`` or ``output_0`` … by default.
@@ -29,6 +30,7 @@ class ConvertOptions:
 
     io_layout: Layout | tuple[tuple[str, Layout], ...] | None = None
     dynamic_batch: Literal["auto"] | bool = "auto"
+    weights: Literal["float32", "float16"] = "float32"
     opset: int | None = None
     input_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
@@ -55,11 +57,12 @@ class ConvertOptions:
         allowed: tuple[tuple[str, list[Any], tuple[Any, ...]], ...] = (
             ("io_layout", layouts, ("channels_first", "channels_last", None)),
             ("dynamic_batch", [self.dynamic_batch], ("auto", True, False)),
+            ("weights", [self.weights], ("float32", "float16")),
             ("verify", [self.verify], ("fast", "full", False)),
         )
         for name, values, choices in allowed:
             for value in values:
-                if value not in choices:
+                if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
                     raise ValueError(f"{name} is one of {', '.join(map(repr, choices))}, not {value!r}.")
 
     @property
@@ -71,6 +74,16 @@ class ConvertOptions:
         """The choices that decide on the converted model, as text by name."""
         chosen = self.conversion
         return {f.name: repr(getattr(chosen, f.name)) for f in fields(chosen) if f.name not in ("verify", "rtol", "trust")}
+
+
+GENERAL = frozenset({"io_layout", "verify", "rtol"})
+"""Options that mean something in every conversion."""
+
+
+def asked_for(choices: Mapping[str, Any]) -> tuple[str, ...]:
+    """The choices that are not the defaults, by name."""
+    defaults = ConvertOptions()
+    return tuple(name for name, value in choices.items() if _frozen(value) != getattr(defaults, name))
 
 
 def _frozen(value: Any) -> Any:

@@ -23,6 +23,7 @@ def verify(
     match: str = "names",
     input_perms: Mapping[str, Sequence[int]] | None = None,
     output_perms: Mapping[str, Sequence[int]] | None = None,
+    bisect: bool = False,
 ) -> VerificationResult:
     """Whether ``b`` computes what ``a`` computes.
 
@@ -37,12 +38,14 @@ def verify(
         match: ``"names"``: inputs and outputs have to have the same names in the same order; ``"position"``: names may differ.
         input_perms: axis orders of inputs that ``b`` has in another order, ``b = a.transpose(perm)``, by name.
         output_perms: the same for outputs.
+        bisect: where ``b`` is wrong, whether to find the first tensor between its operators that differs from that of ``a`` by
+            the same name; ``first_difference`` of the result, or a note why it cannot be found.
 
     Returns:
         The verdict; true only where it is ``"verified"``.
 
     Raises:
-        ConversionError: one of the two cannot be run here.
+        NotRunnableError: one of the two cannot be run here.
         SignatureError: inputs or sizes do not fit.
     """
     source, _ = _runner(a, input_shape)
@@ -62,6 +65,7 @@ def verify(
             sizes=sizes,
             input_perms=input_perms,
             output_perms=output_perms,
+            bisect=bisect,
         )
 
 

@@ -82,6 +82,7 @@ def convert(
     if not dst.absolute().parent.is_dir():
         raise typer.BadParameter(f"there is no folder '{dst.parent}'", param_hint="DST")
     shapes = sources.input_shapes(input_shape or [])
+    sources.target_format(dst, to)
     from mlconverter.cli import show
     from mlconverter.logs import get_logger
 
@@ -93,11 +94,9 @@ def convert(
             **sources.model_of(src, weights),
             input_shape=shapes,
             verify=False if no_verify else verify,
-            io_layout=io_layout,
-            dynamic_batch="auto" if dynamic_batch is None else dynamic_batch,
         )
         try:
-            converter.save(dst, to)
+            converter.save(dst, to, io_layout=io_layout, dynamic_batch="auto" if dynamic_batch is None else dynamic_batch)
         finally:
             # A wrong result has a step too: how far it is off is shown before the error says so.
             if converter.report.steps:

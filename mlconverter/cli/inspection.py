@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlconverter.base import BaseConverter
 from mlconverter.converter import format_of
-from mlconverter.errors import UnsupportedOp, UnsupportedOpsError
+from mlconverter.errors import FormatError, UnsupportedOp, UnsupportedOpsError
 from mlconverter.registry import formats
 from mlconverter.signature import IOSignature
 
@@ -161,23 +160,13 @@ def _torch(path: Path) -> Facts:
 def _outlook(converter: BaseConverter, target: str) -> Outlook:
     """Whether the operators are supported all the way; nothing is converted for it beyond the hub."""
     try:
-        hub = converter.hub()
-        if target == "onnx":
-            return Outlook(target)
-        if f"onnx-{target}" not in formats[target].op_routes:
-            return Outlook(target, "there is no way yet")
-        if target == "torch":
-            if importlib.util.find_spec("torch") is None:
-                return Outlook(target, "torch is not installed: pip install 'mlconverter[torch]'")
-            from mlconverter.formats.torch.from_onnx.translate import refuse_unsupported
-            from mlconverter.hub.normalise import normalise
-
-            refuse_unsupported(normalise(hub.model))
-            return Outlook(target)
-        return Outlook(target, "not known before a conversion is tried")
+        formats[target]._refuse(converter.hub())
     except UnsupportedOpsError as error:
         kinds = len({op.op for op in error.ops})
         return Outlook(target, f"{kinds} operator{'s' * (kinds > 1)} not supported", error.ops, error.route)
+    except FormatError as error:
+        return Outlook(target, str(error))
+    return Outlook(target)
 
 
 def _filled(about: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,9 @@ from typing import Any
 
 import typer
 
+from mlconverter.errors import SaveError, UnknownFormatError
+from mlconverter.registry import formats
+
 _DIM = r"(?:\d+|[A-Za-z_]\w*|\?)"
 _SHAPE = re.compile(rf"(?:(?P<name>[A-Za-z_][\w.]*)=)?(?P<dims>{_DIM}(?:,{_DIM})*)(?::(?P<dtype>\w+))?")
 _FACTORY = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.\w+)*):(?P<attribute>[A-Za-z_]\w*(?:\.\w+)*)")
@@ -60,6 +63,20 @@ def model_of(source: str, weights: Path | None) -> dict[str, Any]:
     if weights is not None:
         raise typer.BadParameter("goes with package.module:function as the source", param_hint="--weights")
     return {"model_path": existing_file(source, "SRC")}
+
+
+def target_format(path: Path, named: str | None) -> str:
+    """The format of a file that is to be written, by what was named or by its extension.
+
+    Raises:
+        BadParameter: there is no such format.
+    """
+    try:
+        return formats[named].format if named is not None else formats.of_extension(path)
+    except UnknownFormatError as error:
+        raise typer.BadParameter(str(error), param_hint="--to") from error
+    except SaveError as error:
+        raise typer.BadParameter(str(error), param_hint="DST") from error
 
 
 def existing_file(text: str, hint: str) -> Path:

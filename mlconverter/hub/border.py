@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlconverter.errors import SignatureError
 from mlconverter.signature import IOSignature, Layout, TensorSpec
@@ -25,6 +25,30 @@ class BorderChange:
     def __bool__(self) -> bool:
         """Whether anything changes."""
         return bool(self.inputs or self.outputs)
+
+    @property
+    def inverse(self) -> BorderChange:
+        """The change that undoes this one."""
+        inputs, outputs = ({n: inverted(perm) for n, perm in perms.items()} for perms in (self.inputs, self.outputs))
+        return BorderChange(inputs, outputs)
+
+    def of(self, signature: IOSignature) -> IOSignature:
+        """A signature after the change."""
+        inputs = tuple(_permuted(s, self.inputs.get(s.name)) for s in signature.inputs)
+        outputs = tuple(_permuted(s, self.outputs.get(s.name)) for s in signature.outputs)
+        return replace(signature, inputs=inputs, outputs=outputs)
+
+
+def inverted(perm: Perm) -> Perm:
+    """The permutation that undoes another."""
+    return tuple(perm.index(i) for i in range(len(perm)))
+
+
+def _permuted(spec: TensorSpec, perm: Perm | None) -> TensorSpec:
+    if perm is None or spec.shape is None:
+        return spec
+    layout: Layout = "channels_first" if perm == layout_perm(len(perm), "channels_first") else "channels_last"
+    return replace(spec, shape=tuple(spec.shape[p] for p in perm), layout=layout)
 
 
 def layout_perm(rank: int, to: Layout) -> Perm:

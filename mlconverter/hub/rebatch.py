@@ -1,7 +1,8 @@
 """Free the batch of a graph whose batch is baked to 1.
 
-This only *proposes* a graph with a free batch. Whether it treats every item of a batch by itself is for the
-caller to prove by running it, see :func:`mlconverter.verification.batch_failure`.
+This *proposes* a graph with a free batch, and refuses where an operator is known to mix its items. Whether what is
+proposed treats every item by itself is for the caller to prove by running it, see
+:func:`mlconverter.verification.batch_failure`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,16 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from mlconverter.hub.io import spec_of
+from mlconverter.errors import ConversionError
+from mlconverter.hub import batch_layers, batch_rules  # noqa: F401  (they register their rules)
+from mlconverter.hub.batch_axis import Batch, Mixes, Op, Shape, follow
 from mlconverter.hub.model import BATCH, HubModel
 from mlconverter.hub.naming import Names
-from mlconverter.hub.normalise import infer_shapes, normalise
+from mlconverter.hub.nodes import Call, call_of, op_name, opset_of, version_of
+from mlconverter.hub.normalise import normalise
+from mlconverter.signature import TensorSpec
+
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 def batch_is_baked(hub: HubModel) -> bool:
@@ -24,45 +31,93 @@ def batch_is_baked(hub: HubModel) -> bool:
 
 
 def free_batch(hub: HubModel) -> HubModel:
-    """The model with a free first axis of every input and output: a normalised copy.
+    """The model with a free first axis of every input, and of every output that depends on one: a normalised copy.
 
-    Constant targets of Reshape that keep a leading 1 get a leading -1 instead; the size that was -1 before is
-    written out from the shapes of the baked graph.
+    Constant targets of Reshape are adapted to the batch.
+
+    Raises:
+        ConversionError: an operator mixes the items of a batch, or nobody can tell where it leaves them.
     """
     model = normalise(hub.model)
     graph, names = model.graph, Names(model)
+    batches: dict[ir.Value, Batch] = {v: Batch(0) for v in graph.inputs if v.name not in graph.initializers}
     for node in graph:
-        if node.op_type == "Reshape":
-            _free_reshape(graph, node, names)
-    for value in graph.inputs:
-        if value.name not in graph.initializers and value.shape is not None:
-            value.shape = ir.Shape([BATCH, *value.shape[1:]])
-    for node in graph:
-        for output in node.outputs:
-            output.shape = None
-    infer_shapes(model)
-    outputs = []
-    for spec, value in zip(hub.signature.outputs, graph.outputs, strict=True):
-        value.shape = ir.Shape([BATCH, *(spec.shape or ())[1:]])
-        outputs.append(replace(spec, shape=spec_of(value).shape))
-    inputs = [replace(s, shape=(BATCH, *(s.shape or ())[1:])) for s in hub.signature.inputs]
-    return replace(hub, model=model, signature=replace(hub.signature, inputs=tuple(inputs), outputs=tuple(outputs)))
+        try:
+            op = _op(node, batches, model.opset_imports)
+            found = follow(op)
+            for value, batch, shape in zip(node.outputs, found, op.results, strict=True):
+                if batch is not None and value.name:
+                    batches[value] = _checked(batch, shape)
+            if node.op_type == "Reshape" and found[0] is not None and op.batches[0] is not None:
+                _adapt(graph, node, op, op.batches[0], found[0], names)
+        except Mixes as reason:
+            raise ConversionError(f"{op_name(node)} '{node.name or node.outputs[0].name}' {reason}") from reason
+    outputs = tuple(_freed(s, batches.get(v)) for s, v in zip(hub.signature.outputs, graph.outputs, strict=True))
+    inputs = tuple(_freed(s, Batch(0)) for s in hub.signature.inputs)
+    for value, batch in batches.items():
+        assert value.shape is not None
+        free = ir.SymbolicDim(BATCH if batch.rows == 1 else None)
+        value.shape = ir.Shape([free if axis == batch.axis else d for axis, d in enumerate(value.shape)])
+    return replace(hub, model=model, signature=replace(hub.signature, inputs=inputs, outputs=outputs))
 
 
-def _free_reshape(graph: ir.Graph, node: ir.Node, names: Names) -> None:
-    data, target, result = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None, node.outputs[0]
-    if data is None or data.const_value is not None or target is None or target.const_value is None:
+def _op(node: ir.Node, batches: dict[ir.Value, Batch], opsets: dict[str, int]) -> Op:
+    if any(a.type in _GRAPHS for a in node.attributes.values()):
+        raise Mixes("runs graphs of its own, in which the batch is not followed")
+    version = version_of(node, opsets)
+    if version is None:
+        call = Call(op_name(node), 0, tuple(node.inputs), {})
+    else:
+        call = call_of(node, opset_of(node, opsets), version)
+    values = [v if isinstance(v, ir.Value) else None for v in call.inputs]
+    return Op(
+        call,
+        tuple(None if v is None else batches.get(v) for v in values),
+        tuple(v.shape if isinstance(v, np.ndarray) else _shape(v) for v in call.inputs),
+        tuple(_shape(v) for v in node.outputs),
+    )
+
+
+def _shape(value: ir.Value | None) -> Shape | None:
+    if value is None or value.shape is None:
+        return None
+    return tuple(d if isinstance(d, int) and d >= 0 else None for d in value.shape)
+
+
+def _checked(batch: Batch, shape: Shape | None) -> Batch:
+    """The batch; whatever a rule says, the axis that it names has to be as long as one item is."""
+    if shape is None or not batch.axis < len(shape) or shape[batch.axis] != batch.rows:
+        raise Mixes(f"gives a value of shape {shape}, in which the batch is lost")
+    return batch
+
+
+def _adapt(graph: ir.Graph, node: ir.Node, op: Op, before: Batch, after: Batch, names: Names) -> None:
+    """Let the target of a Reshape say the sizes of one item, and leave the batch free."""
+    target = op.ints(1) or []
+    sizes = [given if size is None else size for given, size in zip(target, op.result, strict=True)]
+    inferred = [axis for axis, size in enumerate(op.result) if size is None and target[axis] != 0]
+    if not inferred:
+        sizes[after.axis] = -1
+    elif before == after and not op.attribute("allowzero"):
+        sizes[after.axis] = 0  # as long as in the data; -1 is taken by a size that only a run will tell
+    else:
+        raise Mixes("has two sizes that are known at run time only")
+    values = np.array(sizes, np.int64)
+    if len(node.inputs) < 2:
+        node.attributes["shape"] = ir.AttrInt64s("shape", sizes)
         return
-    if not data.shape or not result.shape or data.shape[0] != 1 or result.shape[0] != 1:
-        return
-    sizes = [int(s) for s in target.const_value.numpy()]
-    fixed = [result.shape[i] if s in (-1, 0) else s for i, s in enumerate(sizes)]
-    if sizes[0] not in (0, 1, -1) or not all(isinstance(s, int) for s in fixed):
-        return
-    freed = np.array([-1, *fixed[1:]], np.int64)
-    name = names.new(f"{result.name}_free_shape")
+    name = names.new(f"{node.outputs[0].name}_free_shape")
     value = ir.Value(
-        name=name, shape=ir.Shape((len(freed),)), type=ir.TensorType(ir.DataType.INT64), const_value=ir.tensor(freed, name=name)
+        name=name, shape=ir.Shape((len(sizes),)), type=ir.TensorType(ir.DataType.INT64), const_value=ir.tensor(values, name=name)
     )
     graph.register_initializer(value)
     node.replace_input_with(1, value)
+
+
+def _freed(spec: TensorSpec, batch: Batch | None) -> TensorSpec:
+    """The spec with its batch free, or as it was where it has none."""
+    if batch is None:
+        return spec
+    if batch != Batch(0):
+        raise ConversionError(f"'{spec.name}' has its batch along axis {batch.axis}, {batch.rows} rows an item.")
+    return replace(spec, shape=(BATCH, *(spec.shape or ())[1:]))

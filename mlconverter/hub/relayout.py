@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from mlconverter.hub.border import BorderChange, Perm, layout_perm
+from mlconverter.hub.border import BorderChange, Perm, inverted
 from mlconverter.hub.io import detached
 from mlconverter.hub.model import SOURCE_KEY, HubModel
 from mlconverter.hub.naming import Names
-from mlconverter.signature import Layout, TensorSpec
 
 
 def change_border(hub: HubModel, change: BorderChange) -> HubModel:
@@ -24,24 +23,7 @@ def change_border(hub: HubModel, change: BorderChange) -> HubModel:
     for name, perm in change.outputs.items():
         if not any(v.name == name for v in model.graph.inputs):  # what is both has changed with the input
             _change_output(model.graph, name, perm, names)
-    signature = replace(
-        hub.signature,
-        inputs=tuple(_changed(s, change.inputs) for s in hub.signature.inputs),
-        outputs=tuple(_changed(s, change.outputs) for s in hub.signature.outputs),
-    )
-    return replace(hub, model=model, signature=signature)
-
-
-def _changed(spec: TensorSpec, perms: dict[str, Perm]) -> TensorSpec:
-    perm = perms.get(spec.name)
-    if perm is None or spec.shape is None:
-        return spec
-    layout: Layout = "channels_first" if perm == layout_perm(len(perm), "channels_first") else "channels_last"
-    return replace(spec, shape=tuple(spec.shape[p] for p in perm), layout=layout)
-
-
-def _inverse(perm: Perm) -> Perm:
-    return tuple(perm.index(i) for i in range(len(perm)))
+    return replace(hub, model=model, signature=change.of(hub.signature))
 
 
 def _transposed(shape: ir.Shape | None, perm: Perm) -> ir.Shape | None:
@@ -70,7 +52,7 @@ def _change_input(graph: ir.Graph, name: str, perm: Perm, names: Names) -> None:
     for position, output in enumerate(graph.outputs):
         if output is old:  # one name is one value: what comes out as it came in has one layout
             graph.outputs[position] = new
-    back = _inverse(perm)
+    back = inverted(perm)
     # A transpose that reads the input merges with the one that undoes the new layout; mostly both vanish.
     for node in list(old.consumers()):
         inner = _perm_of(node, len(perm))

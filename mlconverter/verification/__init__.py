@@ -5,8 +5,9 @@ from mlconverter.verification.batch import batch_failure
 from mlconverter.verification.bisect import bisect_runners, first_difference
 from mlconverter.verification.check import Level, batch_is_free, verify_runners
 from mlconverter.verification.compare import TensorComparison, compare_outputs, compare_tensors
+from mlconverter.verification.guarded import compared
 from mlconverter.verification.result import RunComparison, VerificationResult
-from mlconverter.verification.runner import BaseRunner, Inspectable, Runner, check_inputs
+from mlconverter.verification.runner import BaseRunner, Inspectable, Runner, Varied, check_inputs
 from mlconverter.verification.samples import sample_inputs
 from mlconverter.verification.tolerance import Tolerance, Tolerances
 
@@ -21,6 +22,7 @@ __all__ = [
     "TensorComparison",
     "Tolerance",
     "Tolerances",
+    "Varied",
     "VerificationResult",
     "batch_failure",
     "batch_is_free",
@@ -28,6 +30,7 @@ __all__ = [
     "check_inputs",
     "compare_outputs",
     "compare_tensors",
+    "compared",
     "first_difference",
     "sample_inputs",
     "verify_runners",

@@ -14,7 +14,7 @@ import numpy as np
 from mlconverter.errors import SignatureError
 from mlconverter.signature import IOSignature, TensorSpec
 from mlconverter.verification.dtypes import Array
-from mlconverter.verification.runner import BaseRunner, Runner
+from mlconverter.verification.runner import BaseRunner, Runner, check_inputs, intermediates_of
 
 T = TypeVar("T")
 
@@ -43,6 +43,14 @@ class Renamed(BaseRunner):
         old = self._runner.signature
         outputs = self._runner.run(dict(zip(old.input_names, inputs.values(), strict=True)))
         return {new: outputs[name] for new, name in zip(self.signature.output_names, old.output_names, strict=True)}
+
+    def intermediates(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """What the runner itself shows, under its own names; the outputs under those that they have here."""
+        old = self._runner.signature
+        given = check_inputs(self.signature, inputs)
+        new = dict(zip(old.output_names, self.signature.output_names, strict=True))
+        shown = intermediates_of(self._runner, dict(zip(old.input_names, given.values(), strict=True)))
+        return {new.get(n, n): v for n, v in shown.items()}
 
 
 class Permuted(BaseRunner):
@@ -73,6 +81,12 @@ class Permuted(BaseRunner):
     def _run(self, inputs: dict[str, Array]) -> Mapping[str, Array]:
         given = {n: _transposed(n, v, self._input_perms.get(n)) for n, v in inputs.items()}
         return {n: _transposed(n, v, self._output_perms.get(n)) for n, v in self._runner.run(given).items()}
+
+    def intermediates(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """What the runner itself shows, in its own axis orders; the outputs in those that they have here."""
+        given = {n: _transposed(n, v, self._input_perms.get(n)) for n, v in inputs.items()}
+        shown = intermediates_of(self._runner, given)
+        return {n: _transposed(n, v, self._output_perms.get(n)) for n, v in shown.items()}
 
 
 def _permuted_specs(specs: tuple[TensorSpec, ...], perms: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:

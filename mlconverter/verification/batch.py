@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from mlconverter.errors import MLConverterError
-from mlconverter.signature import IOSignature
+from mlconverter.signature import IOSignature, TensorSpec
 from mlconverter.verification.compare import compare_tensors
+from mlconverter.verification.conditioning import excused, rounding_spread
 from mlconverter.verification.dtypes import Array
+from mlconverter.verification.evidence import differs, same
 from mlconverter.verification.runner import Runner
-from mlconverter.verification.samples import sample_inputs
+from mlconverter.verification.samples import SampleKind, sample_inputs
 from mlconverter.verification.shapes import batch_dims, batch_inputs
 from mlconverter.verification.tolerance import Tolerances
+
+Inputs = Mapping[str, Array]
+
+_BATCHES: tuple[tuple[tuple[SampleKind, float], ...], ...] = (
+    (("natural", 1.0), ("edge", 1.0), ("natural", 10.0)),
+    (("noise", 1.0), ("natural", -1.0), ("natural", 0.1)),
+    # Where an output has not changed until then:
+    (("noise", 10.0), ("natural", 0.01), ("noise", -1.0)),
+    (("natural", 100.0), ("noise", 0.01), ("natural", -10.0)),
+    (("noise", 100.0), ("edge", 1.0), ("noise", -10.0)),
+)
+"""Kinds of the items of each batch, and factors of their floats: items that are alike could change places unseen."""
+
+_ALWAYS = 2
+"""So many batches are run in any case."""
 
 
 def batch_failure(
@@ -26,8 +44,9 @@ def batch_failure(
 ) -> str | None:
     """Why a batch of ``n`` is not the same as ``n`` single runs; ``None`` where it is.
 
-    Every output has to be the single runs' joined along its first axis, or, where its shape does not depend on the
-    batch, the same for all of them.
+    Every output whose first axis is free, or of unknown shape, has to be the single runs' joined along that axis, item by
+    item within the tolerance of the item, and has to change between the items of some batch. Any other output has to be
+    the same for all of them.
 
     Args:
         runner: runs a model whose inputs have a free batch.
@@ -41,33 +60,106 @@ def batch_failure(
     """
     if n < 2:
         raise ValueError(f"A batch of {n} proves nothing; at least 2 are needed.")
-    signature, limits = runner.signature, tolerances or Tolerances()
-    names = batch_inputs(signature)
-    if not names:
+    signature = runner.signature
+    if not batch_inputs(signature):
         return "no input has a free batch"
     twice = _batch_elsewhere(signature)
     if twice is not None:
         return twice
-    items = [sample_inputs(signature, kind="natural", seed=seed + i, sizes=sizes, batch=1) for i in range(n)]
-    # An input without a batch is one for all items.
-    items = [{k: v if k in names else items[0][k] for k, v in item.items()} for item in items]
-    joined = {k: np.concatenate([item[k] for item in items]) if k in names else items[0][k] for k in items[0]}
-    try:
-        singles = [runner.run(item) for item in items]
-        together = runner.run(joined)
-    except MLConverterError as error:
-        return f"the model does not run: {error}"
-    how = {s.name: s.quantization for s in signature.outputs}
-    for name, value in together.items():
-        reason = _difference(name, value, [s[name] for s in singles])
-        if reason is not None:
-            return reason
-        want = np.concatenate([s[name] for s in singles]) if _is_joined(value, singles[0][name], n) else singles[0][name]
-        compared = compare_tensors(name, value, want, limits, how[name])
-        if not compared:
-            return f"output '{name}' of a batch of {n} is not that of {n} single runs: {compared.reason}"
-    changing = any(not compare_tensors(k, single[k], singles[0][k], limits, how[k]) for single in singles[1:] for k in together)
-    return None if changing else "no output changes with the input, so that mixed-up items would not show"
+    proof = _Proof(runner, tolerances or Tolerances(), sizes)
+    unmoved = {s.name for s in signature.outputs if _has_batch(s)}
+    if not unmoved:
+        return "no output has a batch"
+    for number, kinds in enumerate(_BATCHES):
+        if number >= _ALWAYS and not unmoved:
+            break
+        try:
+            items, singles = proof.single_runs([kinds[i % len(kinds)] for i in range(n)], seed + n * number)
+            together = runner.run(proof.joined(items))
+        except MLConverterError as error:
+            return f"the model does not run: {error}"
+        for spec in signature.outputs:
+            reason = proof.difference(spec, together[spec.name], items, singles)
+            if reason is not None:
+                return reason
+        unmoved -= {name for name in unmoved if proof.changes(name, singles)}
+    if unmoved:
+        return f"{_listed(sorted(unmoved))} the same for all inputs, so that mixed-up items would not show"
+    return None
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """What the batches of one proof have in common."""
+
+    runner: Runner
+    limits: Tolerances
+    sizes: Mapping[str, int] | None
+
+    def single_runs(
+        self, kinds: Sequence[tuple[SampleKind, float]], seed: int
+    ) -> tuple[list[dict[str, Array]], list[dict[str, Array]]]:
+        """Inputs and outputs of one run for each item; where a model refuses a kind of sample, a natural one takes its place."""
+        items: list[dict[str, Array]] = []
+        singles: list[dict[str, Array]] = []
+        for offset, (kind, factor) in enumerate(kinds):
+            shared = items[0] if items else {}
+            item = self._item(kind, factor, seed + offset, shared)
+            try:
+                single = self.runner.run(item)
+            except MLConverterError:
+                if (kind, factor) == ("natural", 1.0):
+                    raise
+                item = self._item("natural", 1.0, seed + offset, shared)
+                single = self.runner.run(item)
+            items.append(item)
+            singles.append(single)
+        return items, singles
+
+    def _item(self, kind: SampleKind, factor: float, seed: int, shared: Inputs) -> dict[str, Array]:
+        """The inputs of one item; an input without a batch is one for all of them."""
+        signature = self.runner.signature
+        made = sample_inputs(signature, kind=kind, seed=seed, sizes=self.sizes, batch=1, factor=factor)
+        names = batch_inputs(signature)
+        return {k: v if k in names else shared.get(k, v) for k, v in made.items()}
+
+    def joined(self, items: Sequence[Inputs]) -> dict[str, Array]:
+        """The inputs of a batch."""
+        names = batch_inputs(self.runner.signature)
+        return {k: np.concatenate([item[k] for item in items]) if k in names else v for k, v in items[0].items()}
+
+    def difference(self, spec: TensorSpec, together: Array, items: Sequence[Inputs], singles: Sequence[Inputs]) -> str | None:
+        """Why an output of a batch is not that of the single runs."""
+        name, outputs = spec.name, [s[spec.name] for s in singles]
+        shapes, n = {o.shape for o in outputs}, len(singles)
+        if len(shapes) > 1:
+            return f"output '{name}' has the shapes {sorted(shapes)} in single runs, which cannot be compared with a batch"
+        one = outputs[0].shape
+        if not _has_batch(spec):
+            wants, parts = outputs, [together] * n
+            if not all(same(o, outputs[0]) for o in outputs):
+                return f"output '{name}' has no batch axis and differs from item to item"
+        elif not one or together.shape != (n * one[0], *one[1:]):
+            return f"output '{name}' has the shape {one} for one item and {together.shape} for {n}"
+        else:
+            wants, parts = outputs, np.split(together, n) if one[0] else [together] * n
+        for item, single, want, got in zip(items, singles, wants, parts, strict=True):
+            compared = compare_tensors(name, got, want, self.limits, spec.quantization)
+            if compared.failed == "values" and self.limits.rtol is None:
+                compared = excused(compared, got, want, rounding_spread(self.runner, item, single)[name])
+            if not compared:
+                return f"output '{name}' of a batch of {n} is not that of {n} single runs: {compared.reason}"
+        return None
+
+    def changes(self, name: str, singles: Sequence[Inputs]) -> bool:
+        """Whether an output of some item is, in numbers, another one than that of the first."""
+        how = next(s.quantization for s in self.runner.signature.outputs if s.name == name)
+        first, *others = (s[name] for s in singles)
+        return any(differs(other, first, self.limits, how) for other in others)
+
+
+def _has_batch(spec: TensorSpec) -> bool:
+    return spec.shape is None or (len(spec.shape) > 0 and not isinstance(spec.shape[0], int))
 
 
 def _batch_elsewhere(signature: IOSignature) -> str | None:
@@ -78,19 +170,5 @@ def _batch_elsewhere(signature: IOSignature) -> str | None:
     return None
 
 
-def _is_joined(together: Array, single: Array, n: int) -> bool:
-    return single.ndim > 0 and together.shape == (n * single.shape[0], *single.shape[1:])
-
-
-def _difference(name: str, together: Array, singles: list[Array]) -> str | None:
-    """Why an output is neither the joined outputs of the single runs nor one for all; values are judged elsewhere."""
-    shapes = {s.shape for s in singles}
-    if len(shapes) > 1:
-        return f"output '{name}' has the shapes {sorted(shapes)} in single runs, which cannot be compared with a batch"
-    if _is_joined(together, singles[0], len(singles)):
-        return None
-    if together.shape != singles[0].shape:
-        return f"output '{name}' has the shape {singles[0].shape} for one item and {together.shape} for {len(singles)}"
-    if any(not np.array_equal(s, singles[0]) for s in singles[1:]):
-        return f"output '{name}' has no batch axis and differs from item to item"
-    return None
+def _listed(names: Sequence[str]) -> str:
+    return f"output '{names[0]}' is" if len(names) == 1 else f"outputs {list(names)} are"

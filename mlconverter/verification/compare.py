@@ -7,7 +7,7 @@ No broadcasting, no transposing, no casting of one side to the other's type. Dif
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,10 +16,12 @@ import numpy.typing as npt
 
 from mlconverter.signature import Quantization
 from mlconverter.verification.dtypes import Array, dtype_name, kind_of
-from mlconverter.verification.tolerance import Tolerance, Tolerances
+from mlconverter.verification.tolerance import FEWEST, SMALL_FACTOR, SMALL_PARTS, STEPPED_PART, Tolerance, Tolerances
 
-Check = Literal["name", "shape", "dtype", "finite", "values"]
-"""The checks in the order in which they are made."""
+Reals = npt.NDArray[np.float64]
+
+Check = Literal["name", "shape", "dtype", "finite", "values", "parts"]
+"""The checks in the order in which they are made; the last is of the smaller values by their own measure."""
 
 
 @dataclass(frozen=True)
@@ -117,26 +119,26 @@ def compare_tensors(
     if kind == "text":
         return _compare_text(name, got, want)
     if kind in ("float", "complex"):
-        return _compare_real(name, _as_real(got), _as_real(want), want, tolerance)
+        return _compare_real(name, _as_real(got), _as_real(want), want, tolerance, _small_values_off)
     if tolerance.exact:
         return _compare_exact(name, got, want, tolerance)
     assert quantization is not None
     origin = _zero_point(quantization, want.ndim)
-    return _compare_real(name, _as_real(got) - origin, _as_real(want) - origin, want, tolerance)
+    return _compare_real(name, _as_real(got) - origin, _as_real(want) - origin, want, tolerance, _steps_off)
 
 
 def _refused(name: str, want: Array, check: Check, reason: str) -> TensorComparison:
     return TensorComparison(name, want.shape, dtype_name(want.dtype), check, reason, max_abs_error=math.inf, rtol_needed=math.inf)
 
 
-def _as_real(array: Array) -> npt.NDArray[np.float64]:
+def _as_real(array: Array) -> Reals:
     """In float64; complex numbers as pairs along a new last axis, so that each part keeps its own NaN and sign."""
     if array.dtype.kind == "c":
         return np.stack([array.real, array.imag], axis=-1).astype(np.float64)
     return array.astype(np.float64)
 
 
-def _zero_point(quantization: Quantization, rank: int) -> npt.NDArray[np.float64]:
+def _zero_point(quantization: Quantization, rank: int) -> Reals:
     points = np.asarray(quantization.zero_point, dtype=np.float64)
     if points.size == 1 or quantization.axis is None:
         return points[:1].reshape(()) if points.size else np.zeros(())
@@ -146,7 +148,7 @@ def _zero_point(quantization: Quantization, rank: int) -> npt.NDArray[np.float64
 
 
 def _compare_real(
-    name: str, got: npt.NDArray[np.float64], want: npt.NDArray[np.float64], original: Array, tolerance: Tolerance
+    name: str, got: Reals, want: Reals, original: Array, tolerance: Tolerance, graded: Callable[[Reals, Reals, Tolerance], str]
 ) -> TensorComparison:
     """Compare values with a tolerance: first where they are finite, then how far they are apart there."""
     dtype = dtype_name(original.dtype)
@@ -180,12 +182,40 @@ def _compare_real(
                 f"{int((errors > bound).sum())} of {want.size} values are off by more than {bound:.3g}: at {worst_at} it is "
                 f"{_value(got, peak):.6g}, not {_value(want, peak):.6g} (off by {max_error:.3g}; an rtol of {needed:.3g} passes)"
             )
+        elif tolerance.graded and want.size >= FEWEST:
+            reason = graded(errors[finite], want[finite], tolerance)
+            failed = "parts" if reason else None
     return TensorComparison(
         name, original.shape, dtype, failed, reason, max_error, max_want, tolerance.rtol, bound, needed, worst_at
     )
 
 
-def _species(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+def _small_values_off(errors: Reals, want: Reals, tolerance: Tolerance) -> str:
+    """In what the smaller values are off though a tensor's largest lets them pass; empty where they are not.
+
+    Scores beside coordinates, or logits beside those that are masked by -1e4: errors as large as the small values
+    themselves would be nothing beside the large ones.
+    """
+    sizes = np.abs(want)
+    for part in SMALL_PARTS if float(errors.max(initial=0.0)) > tolerance.atol else ():
+        largest = float(np.quantile(sizes, part, method="lower"))
+        typical = float(np.median(errors[sizes <= largest]))
+        bound = SMALL_FACTOR * tolerance.rtol * largest + tolerance.atol
+        if typical > bound:
+            return f"{part:.0%} of the values are at most {largest:.3g}, and half of those are off by {typical:.3g} or more"
+    return ""
+
+
+def _steps_off(errors: Reals, want: Reals, tolerance: Tolerance) -> str:
+    """How many quantised values are a step off, if that is more than ties; those at either end could not go further."""
+    inside = errors[(want > want.min()) & (want < want.max())]
+    off = int((inside > 0).sum())
+    return (
+        f"{off} of {inside.size} values between the ends are a step off" if off > STEPPED_PART * max(inside.size, FEWEST) else ""
+    )
+
+
+def _species(values: Reals) -> npt.NDArray[np.uint8]:
     """0 for finite values, else 1 for NaN, 2 for infinity and 3 for minus infinity."""
     kinds = np.isnan(values) * 1 + np.isposinf(values) * 2 + np.isneginf(values) * 3
     return np.asarray(kinds, dtype=np.uint8)

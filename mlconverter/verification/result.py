@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from mlconverter.errors import VerificationError
@@ -10,8 +11,8 @@ from mlconverter.verification.compare import TensorComparison
 
 Verdict = Literal["verified", "wrong", "inconclusive", "unverified"]
 
-InputKind = Literal["natural", "edge", "noise", "given"]
-"""Where the inputs of a run come from; ``"given"`` are the caller's own."""
+InputKind = Literal["natural", "edge", "noise", "given", "between"]
+"""Where the inputs of a run come from; ``"given"`` are the caller's own, ``"between"`` lie between two others."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class RunComparison:
         batch: size of the first axis of the inputs, ``None`` where no input has an axis.
         outputs: one comparison an output.
         error: why the target did not run; empty where it did.
+        factor: what the floats of the inputs were multiplied with.
     """
 
     kind: InputKind
@@ -31,14 +33,22 @@ class RunComparison:
     batch: int | None
     outputs: tuple[TensorComparison, ...] = ()
     error: str = ""
+    factor: float = 1.0
 
     def __bool__(self) -> bool:
         """Whether something was compared and all of it passed."""
         return not self.error and bool(self.outputs) and all(self.outputs)
 
     def __str__(self) -> str:
-        where = "given inputs" if self.kind == "given" else f"{self.kind} inputs (seed {self.seed})"
+        where = self.inputs if self.seed is None else f"{self.inputs} (seed {self.seed})"
         return where if self.batch is None else f"{where}, batch {self.batch}"
+
+    @property
+    def inputs(self) -> str:
+        """What the inputs are, in words."""
+        if self.kind == "between":
+            return "inputs between two others"
+        return f"{self.kind} inputs" if self.factor == 1.0 else f"{self.kind} inputs times {self.factor:g}"
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,10 @@ class VerificationResult:
         rtol: the relative tolerance that the caller asked for, ``None`` for the table's.
         seconds: how long it took.
         notes: what else is to know: samples that the source refuses, runs that were left out.
+        spread: by output, the relative tolerance that two kernel sets of the source's own runtime need to pass against
+            each other; empty where only one was run.
+        first_difference: of a wrong target, the first tensor between its operators that differs, where that was asked for
+            and both models show their tensors.
     """
 
     verdict: Verdict
@@ -66,6 +80,8 @@ class VerificationResult:
     rtol: float | None = None
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    spread: Mapping[str, float] = field(default_factory=dict)
+    first_difference: TensorComparison | None = None
 
     def __post_init__(self) -> None:
         """Refuse a verdict that the runs do not carry."""
@@ -122,6 +138,11 @@ class VerificationResult:
         worst = self.worst
         if worst is not None and worst:
             text += f" Closest to its limit is {worst}."
+        if self.first_difference is not None:
+            text += f" The first tensor that differs is {self.first_difference}."
+        apart = max(self.spread, key=lambda name: self.spread[name], default=None)
+        if apart is not None and self.spread[apart] > 0:
+            text += f" The source's own kernel sets differ most in output '{apart}': an rtol of {self.spread[apart]:.2g} passes."
         return " ".join([text, *self.notes])
 
     def rows(self) -> list[dict[str, str | int | float | bool | None]]:

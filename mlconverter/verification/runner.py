@@ -44,7 +44,23 @@ class Inspectable(Protocol):
     """A runner that can show the tensors between its operators."""
 
     def intermediates(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Values of the model's tensors by name, outputs included, in the order in which they are computed."""
+        """Values of the model's tensors by name, outputs included, in the order in which they are computed.
+
+        Raises:
+            SignatureError: this one cannot show them.
+        """
+
+
+@runtime_checkable
+class Varied(Protocol):
+    """A runner whose runtime has several sets of kernels: how far those are apart nobody can tell right from wrong."""
+
+    def other_kernels(self) -> Runner:
+        """Runs the same model by another set.
+
+        Raises:
+            ConversionError: that set does not run the model.
+        """
 
 
 class BaseRunner(ABC):
@@ -114,6 +130,17 @@ class BaseRunner(ABC):
                 raise SignatureError(f"{self.name} gave a {type(value).__name__} for output '{name}', not an array.")
         # Copies: a runtime may hand out views of memory that its next run overwrites.
         return {name: np.array(outputs[name]) for name in names}
+
+
+def intermediates_of(runner: Runner, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """What a runner shows of the tensors between its operators.
+
+    Raises:
+        SignatureError: it shows none.
+    """
+    if not isinstance(runner, Inspectable):
+        raise SignatureError(f"{runner.name} does not show the tensors between its operators.")
+    return runner.intermediates(inputs)
 
 
 def check_inputs(signature: IOSignature, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -54,6 +54,7 @@ def sample_inputs(
     seed: int = 0,
     sizes: Mapping[str, int] | None = None,
     batch: int | None = None,
+    factor: float = 1.0,
 ) -> dict[str, Array]:
     """Make one array an input.
 
@@ -66,6 +67,7 @@ def sample_inputs(
         seed: the same seed gives the same values, whatever the other inputs are.
         sizes: sizes of free dimensions by name; one without a name is called ``"<input>:<axis>"``.
         batch: size of free batch dimensions, ``None`` for 1.
+        factor: what floats are multiplied with.
 
     Raises:
         SignatureError: the shape of an input cannot be told, or ``sizes`` names nothing of the signature.
@@ -74,12 +76,18 @@ def sample_inputs(
     if kind not in ("natural", "edge", "noise"):
         raise ValueError(f"Samples are 'natural', 'edge' or 'noise', not {kind!r}.")
     shapes = concrete_shapes(signature, batch=batch, sizes=sizes)
-    return {spec.name: _sample(spec, shapes[spec.name], kind, _generator(spec.name, kind, seed)) for spec in signature.inputs}
+    made = {s.name: _sample(s, shapes[s.name], kind, _generator(s.name, kind, seed)) for s in signature.inputs}
+    return made if factor == 1.0 else {s.name: _scaled(s, made[s.name], factor) for s in signature.inputs}
 
 
 def _generator(name: str, kind: str, seed: int) -> np.random.Generator:
     # Not hash(): it differs between processes. By name: another input that comes or goes changes nothing here.
     return np.random.default_rng([seed, zlib.crc32(f"{kind}:{name}".encode())])
+
+
+def _scaled(spec: TensorSpec, value: Array, factor: float) -> Array:
+    floats = kind_of(dtype_name(spec.dtype)) in ("float", "complex")
+    return np.asarray(value * np.asarray(factor, value.dtype)) if floats else value
 
 
 def _sample(spec: TensorSpec, shape: tuple[int, ...], kind: SampleKind, rng: np.random.Generator) -> Array:

@@ -14,6 +14,18 @@ ATOL = 1e-6
 QUANTIZED_STEPS = 1.0
 """Absolute part of the tolerance of quantised integers, in steps: two right kernels may round a tie apart."""
 
+SMALL_PARTS = (0.25, 0.5)
+"""Parts of a tensor, the smallest values first, whose errors are held against their own size as well."""
+
+SMALL_FACTOR = 10.0
+"""How much looser they are held: a small value may carry the rounding of the large ones that it comes from."""
+
+STEPPED_PART = 0.25
+"""Part of the quantised integers that may be a step apart: more are no ties."""
+
+FEWEST = 16
+"""Fewer values than these have no parts worth speaking of."""
+
 EPS_FLOOR = 4.0
 """No relative tolerance is below that many eps of the dtype: it would ask more than the dtype can hold."""
 
@@ -41,11 +53,13 @@ class Tolerance:
         rtol: part of the largest expected magnitude.
         atol: absolute part.
         exact: only equal values pass, whatever the rest says.
+        graded: the smaller values have to be right by their own measure, too, and quantised ones mostly equal.
     """
 
     rtol: float
     atol: float
     exact: bool = False
+    graded: bool = False
 
     def bound(self, max_want: float) -> float:
         """The largest difference that passes where the largest expected magnitude is ``max_want``."""
@@ -67,13 +81,11 @@ class Tolerances:
 
     Attributes:
         target: name of the target format, which picks the column of the table.
-        rtol: the caller's own relative tolerance, instead of the table's.
-        compute: name of a narrower float type in which the target was asked to compute or to keep its weights.
+        rtol: the caller's own relative tolerance, instead of the table's. It is all that then counts.
     """
 
     target: str = OTHER
     rtol: float | None = None
-    compute: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse tolerances that would let anything pass."""
@@ -89,14 +101,13 @@ class Tolerances:
         """
         kind = kind_of(dtype)
         if kind == "int" and quantized:
-            return Tolerance(self.rtol or 0.0, QUANTIZED_STEPS)
+            return Tolerance(self.rtol or 0.0, QUANTIZED_STEPS, graded=self.rtol is None)
         if kind not in ("float", "complex"):
             return Tolerance(0.0, 0.0, exact=True)
         floor = EPS_FLOOR * eps_of(dtype)
         if self.rtol is not None:
             return Tolerance(max(self.rtol, floor), ATOL)
-        narrow = self._listed(self.compute) if self.compute else 0.0
-        return Tolerance(max(self._listed(dtype), floor, narrow), ATOL)
+        return Tolerance(max(self._listed(dtype), floor), ATOL, graded=True)
 
     def _listed(self, dtype: str) -> float:
         row = RTOL.get(dtype)

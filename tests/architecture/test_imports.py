@@ -14,6 +14,7 @@ LAYERS = (
     {"hub"},
     {"verification", "cache", "report", "logs"},
     {"conversion"},
+    {"wayback"},
     {"base"},
     {"formats"},
     {"converter", "testing", "export", "train", "cli", "__init__", "__main__"},

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mlconverter import Converter, NotConvertibleError
+from mlconverter import Converter, NotConvertibleError, SignatureError
 from mlconverter.hub.weights import Cast
 from tests import zoo
 
@@ -75,10 +75,10 @@ def main(path: Path) -> None:
     assert change_activation(changed) or change_stride(changed)
     try:
         converter.to_origin_type(changed)
-    except NotConvertibleError:
+    except (NotConvertibleError, SignatureError):  # a stride by itself mostly makes a module that does not run
         pass
     else:
-        raise AssertionError("a changed graph was written back")
+        assert converter.report.way_back.startswith("converted anew"), "a changed graph was written back"
     print(f"{path.name}: off by {worst:.2e} after training, {'half' if half else 'single'} precision")
 
 
@@ -100,7 +100,7 @@ def change_activation(module) -> bool:
     """Change an activation in the code by hand."""
     for node in module.graph.nodes:
         if node.target in (torch.nn.functional.relu, torch.sigmoid):
-            node.target = torch.tanh
+            node.target, node.kwargs = torch.tanh, {}
             module.recompile()
             return True
     return False

@@ -139,7 +139,8 @@ def test_modules_that_cannot_be_exported(capfd) -> None:
 def test_a_batch_that_stays_fixed_still_finds_its_way_back() -> None:
     """The first axis is mixed into others, so the batch cannot be freed."""
     nodes = [
-        helper.make_node("Reshape", ["x", "mixed"], ["a"]),
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
+        helper.make_node("Reshape", ["t", "mixed"], ["a"]),
         helper.make_node("Softmax", ["a"], ["b"], axis=-1),
         helper.make_node("Reshape", ["b", "back"], ["y"]),
     ]

@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -89,11 +90,18 @@ def test_convert_takes_the_format_where_the_extension_does_not_say_it():
 
 
 @pytest.mark.parametrize(
+    ("options", "message"), [(("--to", "coreml"), "There is no format 'coreml'"), ((), "No format has the extension '.mlmodel'")]
+)
+def test_a_format_that_does_not_exist_is_a_wrong_command_line(options, message):
+    small_model("net.onnx")
+    result = run("convert", "net.onnx", "net.mlmodel", *options)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
     ("destination", "options", "message"),
     [
-        ("net.tflite", (), "ONNX → TFLite is not there yet"),
-        ("net.engine", ("--to", "trt"), "There is no format 'trt'. Known formats: onnx, tflite, torch."),
-        ("net.engine", (), "No format has the extension '.engine'"),
         ("net.pt", ("--input-shape", "1,4"), "it is for torch models"),
     ],
 )
@@ -122,7 +130,7 @@ def test_a_damaged_file_is_a_failure():
 def test_a_wrong_result_has_an_exit_code_of_its_own_and_leaves_no_file(monkeypatch, tmp_path):
     small_model("net.onnx")
     result = VerificationResult("wrong", "output 'y' is off")
-    monkeypatch.setattr("mlconverter.base.verify_runners", lambda *arguments, **choices: result)
+    monkeypatch.setattr("mlconverter.base.compared", lambda *arguments, **choices: result)
     shown = run("convert", "net.onnx", "net.pt")
     assert shown.exit_code == 3
     assert "onnx → torch is wrong: output 'y' is off" in shown.stdout and "VerificationError" in shown.stderr
@@ -150,7 +158,7 @@ def test_a_wrong_command_line_is_told_apart(arguments, message):
 
 def test_what_nobody_expected_is_a_panel_and_with_debug_a_traceback(monkeypatch):
     small_model("net.onnx")
-    monkeypatch.setattr(Converter, "save", lambda self, path, format=None: {}["key"])
+    monkeypatch.setattr(Converter, "save", lambda self, path, format=None, **options: {}["key"])
     result = run("convert", "net.onnx", "net.pt")
     assert result.exit_code == 1
     assert "KeyError: 'key'" in result.stderr and "please report it" in result.stderr and "Traceback" not in result.stderr
@@ -172,19 +180,23 @@ def test_inspect_shows_an_onnx_model():
     small_model("net.onnx")
     result = run("inspect", "net.onnx")
     assert result.exit_code == 0, result.output
-    for text in ("opset", "17", "MatMul", "Relu", "batch × 4", "float32", "there is no way yet"):
+    for text in ("opset", "17", "MatMul", "Relu", "batch × 4", "float32", "yes"):
         assert text in result.stdout
     facts = inspect(Path("net.onnx"))
     assert [(o.op, o.version, o.count) for o in facts.operators] == [("MatMul", 13, 1), ("Relu", 14, 1)]
     assert [(c.dtype, c.tensors, c.values, c.size) for c in facts.constants] == [("float32", 1, 12, 48)]
-    assert {o.target: bool(o.refusal) for o in facts.outlooks} == {"tflite": True, "torch": False}
+    assert {o.target: bool(o.refusal) for o in facts.outlooks} == {
+        "tflite": False,
+        "torch": False,
+        "trt": find_spec("tensorrt_rtx") is None,
+    }
 
 
 def test_inspect_names_the_operators_in_the_way():
     small_model("net.onnx", "Mystery", domain="com.example")
     result = run("inspect", "net.onnx")
     assert result.exit_code == 0
-    assert "1 refused" in result.stdout and "1 operator not supported (onnx-torch)" in result.stdout
+    assert "1 refused" in result.stdout and "1 operator not supported (onnx-tflite)" in result.stdout
 
 
 def test_inspect_shows_a_tflite_model():

@@ -21,7 +21,7 @@ def test_every_error_has_one_root():
             "FormatError",
             {"UnknownFormatError", "CorruptModelError", "NotConvertibleError", "UnsafeModelError", "MissingDependencyError"},
         ),
-        ("ConversionError", {"UnsupportedOpsError", "TranslationError"}),
+        ("ConversionError", {"NotRunnableError", "UnsupportedOpsError", "TranslationError"}),
     ],
 )
 def test_the_tree(parent, children):

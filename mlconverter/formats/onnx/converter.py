@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlconverter.base import BaseConverter
-from mlconverter.conversion import Conversion, TrainedWeights
-from mlconverter.errors import CorruptModelError, SignatureError
+from mlconverter.conversion import Conversion
+from mlconverter.errors import SignatureError
+from mlconverter.formats.onnx.wire import is_onnx_file
 from mlconverter.hub.io import load_model, read_proto, signature_of, to_proto
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.stored import placeless, sparse_links, stored_weights, with_weights
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
-from mlconverter.registry import formats
 from mlconverter.signature import IOSignature
 from mlconverter.verification import Runner
 
 if TYPE_CHECKING:
     import onnx
+
+
+OLDEST_EXPORT = 18
+"""The first opset that torch's exporter writes itself; for older ones it rewrites the graph, which is not always right."""
 
 
 class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_modules=("onnx", "onnx_ir")):
@@ -30,17 +35,8 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
 
     @classmethod
     def owns_path(cls, path: Path) -> bool:
-        """Whether a file is ONNX: protobufs have no magic bytes, so a file without the extension is read."""
-        if path.suffix.lower() in cls.extensions:
-            return True
-        with path.open("rb") as file:
-            if file.read(1) != b"\x08":  # the field ir_version, which writers put first
-                return False
-        try:
-            load_model(path)
-        except CorruptModelError:
-            return False
-        return True
+        """Whether a file is ONNX: protobufs have no magic bytes, so its fields are looked at."""
+        return is_onnx_file(path)
 
     def _load(self, model: Any) -> None:
         import onnx
@@ -71,9 +67,19 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
 
     def _to_onnx(self, options: ConvertOptions) -> HubModel:
         model = load_model(self._proto)
+        return HubModel(model, self._border, sparse_links(self._proto), placeless(model))
+
+    def _signature(self, options: ConvertOptions) -> IOSignature:
+        return self._border
+
+    @cached_property
+    def _border(self) -> IOSignature:
         # Of layouts ONNX says nothing; its convention has the channels of image-like tensors first.
-        signature = signature_of(model).laid_out("channels_first")
-        return HubModel(model, signature, sparse_links(self._proto), placeless(model))
+        return signature_of(load_model(self._proto)).laid_out("channels_first")
+
+    def _own_options(self) -> dict[str, Any]:
+        opset = next((o.version for o in self._proto.opset_import if o.domain in ("", "ai.onnx")), 0)
+        return {"opset": opset} if opset >= OLDEST_EXPORT else {}
 
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
@@ -101,18 +107,6 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
 
     def _with_weights(self, changed: Mapping[str, Array]) -> onnx.ModelProto:
         return with_weights(self._proto, changed)
-
-    def _convert_anew(self, trained: TrainedWeights) -> Any:
-        """The changed module, exported under the names, order and free dimensions of the origin."""
-        signature = self.signature
-        torch_converter = formats["torch"](
-            trained.model,
-            input_shape={spec.name: spec for spec in trained.signature.inputs},
-            input_names=signature.input_names,
-            output_names=signature.output_names,
-            verify=False,
-        )
-        return torch_converter.to_onnx()
 
 
 def _copied(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlconverter.errors import ConversionError
+from mlconverter.errors import CorruptModelError, NotRunnableError
 from mlconverter.hub.io import save_proto
 from mlconverter.hub.protobuf import serialized
 from mlconverter.signature import IOSignature
@@ -28,7 +28,8 @@ class OnnxRuntimeRunner(BaseRunner):
         optimise: whether ONNX Runtime may rewrite the graph; without, every operator runs as it stands.
 
     Raises:
-        ConversionError: ONNX Runtime refuses the model.
+        NotRunnableError: ONNX Runtime does not take the model.
+        CorruptModelError: nor does ONNX's own checker.
     """
 
     def __init__(self, model: onnx.ModelProto, signature: IOSignature, *, optimise: bool = True) -> None:
@@ -40,20 +41,28 @@ class OnnxRuntimeRunner(BaseRunner):
         if not optimise:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        handed = self._handed_over(model)
         try:
-            self._session: Any = ort.InferenceSession(self._handed_over(model), options, providers=["CPUExecutionProvider"])
+            self._session: Any = ort.InferenceSession(handed, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime raises classes of its own, one for each status, without a common base
-            self.close()
-            raise ConversionError(f"ONNX Runtime does not load the model: {error}") from error
+            try:
+                _check(handed)
+            finally:
+                self.close()
+            raise NotRunnableError(f"ONNX Runtime does not load the model: {error}") from error
 
     def _handed_over(self, model: onnx.ModelProto) -> bytes | str:
         """The model as ONNX Runtime takes it: from memory, or from a file where a protobuf cannot hold the weights."""
         data = serialized(model)
         if data is not None:
             return data
-        self._folder = tempfile.TemporaryDirectory(prefix="mlconverter-")
-        path = Path(self._folder.name) / "model.onnx"
-        save_proto(model, path)
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix="mlconverter-")
+            path = Path(self._folder.name) / "model.onnx"
+            save_proto(model, path)
+        except OSError as error:
+            self.close()
+            raise NotRunnableError(f"ONNX Runtime takes a model beyond 2 GB from a file alone, and {error}.") from error
         return str(path)
 
     def _run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
@@ -66,3 +75,17 @@ class OnnxRuntimeRunner(BaseRunner):
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
+
+
+def _check(model: bytes | str) -> None:
+    """Tell a model that is none from one that this runtime merely has no kernels for.
+
+    Raises:
+        CorruptModelError: the model does not follow ONNX's specification.
+    """
+    from onnx import checker, shape_inference
+
+    try:
+        checker.check_model(model, full_check=True)
+    except (checker.ValidationError, shape_inference.InferenceError) as error:
+        raise CorruptModelError(f"This is no valid ONNX model: {error}") from error

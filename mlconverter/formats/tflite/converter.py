@@ -9,21 +9,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlconverter.base import BaseConverter
 from mlconverter.conversion import Conversion
-from mlconverter.errors import CorruptModelError, NotConvertibleError, SignatureError
+from mlconverter.errors import ConversionError, CorruptModelError, SignatureError
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
 from mlconverter.signature import IOSignature
-from mlconverter.verification import Runner
+from mlconverter.verification import Runner, batch_failure
 
 if TYPE_CHECKING:
     from mlconverter.formats.tflite.model import TFLiteModel
+
+PROOF_BATCH = 3
 
 
 class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".lite"), model_modules=()):
     """A TFLite (LiteRT) model: a path, the bytes of a file, or a ``TFLiteModel``."""
 
-    op_routes: ClassVar[Mapping[str, str]] = {"tflite-onnx": "mlconverter.formats.tflite.to_onnx.convert:translates"}
+    target_options: ClassVar[frozenset[str]] = frozenset({"dynamic_batch", "weights"})
+    op_routes: ClassVar[Mapping[str, str]] = {
+        "tflite-onnx": "mlconverter.formats.tflite.to_onnx.convert:translates",
+        "onnx-tflite": "mlconverter.formats.tflite.from_onnx:translates",
+    }
 
     @classmethod
     def owns_model(cls, model: Any) -> bool:
@@ -34,9 +40,9 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
 
     @classmethod
     def owns_path(cls, path: Path) -> bool:
-        """Whether a file has TFLite's mark, or its extension."""
+        """Whether a file has TFLite's mark."""
         with path.open("rb") as file:
-            return file.read(8)[4:] == b"TFL3" or path.suffix.lower() in cls.extensions
+            return file.read(8)[4:] == b"TFL3"
 
     def _load(self, model: Any) -> None:
         from mlconverter.formats.tflite.model import TFLiteModel
@@ -64,12 +70,34 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
 
         return convert(self._model.structure)
 
+    def _signature(self, options: ConvertOptions) -> IOSignature:
+        return self._model.signature
+
+    def _own_options(self) -> dict[str, Any]:
+        tensors = [t for graph in self._model.structure.subgraphs for t in graph.tensors]
+        return {"weights": "float16"} if any(t.dtype == "float16" for t in tensors) else {}
+
+    @classmethod
+    def _refuse(cls, hub: HubModel) -> None:
+        from mlconverter.formats.tflite.from_onnx.refusing import refuse_unsupported
+        from mlconverter.hub.normalise import normalise
+
+        refuse_unsupported(normalise(hub.model))
+
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
-        raise NotConvertibleError(
-            "ONNX → TFLite is not there yet: a TFLite model can be read, trained as PyTorch and written back into its own file, "
-            "but a new one cannot be made from another graph."
-        )
+        from mlconverter.formats.tflite.from_onnx import convert
+        from mlconverter.hub.rebatch import batch_is_baked, free_batch
+
+        # A phone's model keeps the batch that it had, unless somebody asks for another.
+        if options.dynamic_batch is not True or not batch_is_baked(hub):
+            return convert(hub, options)
+        freed = convert(free_batch(hub), options)
+        reason = batch_failure(cls._runner(freed.model, freed.signature), PROOF_BATCH)
+        if reason is not None:
+            raise ConversionError(f"The batch of 1 cannot be freed: {reason}.")
+        proof = f"The batch of 1 is freed: a batch of {PROOF_BATCH} gives what {PROOF_BATCH} single runs give."
+        return Conversion(freed.model, freed.signature, (*freed.notes, proof))
 
     @classmethod
     def _runner(cls, model: Any, signature: IOSignature) -> Runner:

@@ -27,6 +27,16 @@ def channels_first(rank: int) -> Order:
     return (0, rank - 1, *range(1, rank - 1))
 
 
+def channels_last(rank: int) -> Order:
+    """The order with the second axis last, as TFLite wants images."""
+    return (0, *range(2, rank), 1)
+
+
+def with_last(order: Order, axis: int) -> Order:
+    """The order with one axis moved to the end."""
+    return (*(a for a in order if a != axis), axis)
+
+
 def permutation(have: Order, want: Order) -> tuple[int, ...]:
     """The transpose that turns a value stored as ``have`` into one stored as ``want``."""
     return tuple(have.index(axis) for axis in want)
@@ -121,6 +131,25 @@ def through_reshape(order: Order, before: Sequence[int | None], after: Sequence[
     for axis in range(len(after)):
         if axis not in result:
             result.insert(result.index(axis - 1) + 1 if axis else 0, axis)
+    return tuple(result)
+
+
+def for_reshape(order: Order, before: Sequence[int | None], after: Sequence[int | None]) -> Order:
+    """The order nearest to ``order`` in which :func:`through_reshape` works.
+
+    The axes of each run are brought together where the last of them is stored; what stands between runs stays.
+    """
+    runs = _runs(before, after)
+    if runs is None:
+        return logical(len(order))
+    run_of = {axis: axes for axes, _ in runs for axis in axes}
+    left = {axis: len(axes) for axes, _ in runs for axis in axes[:1]}
+    result: list[int] = []
+    for axis in order:
+        axes = run_of.get(axis, [axis])
+        left[axes[0]] = left.get(axes[0], 1) - 1
+        if not left[axes[0]]:
+            result += axes
     return tuple(result)
 
 

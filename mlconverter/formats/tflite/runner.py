@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from mlconverter.errors import ConversionError
+from mlconverter.errors import NotRunnableError
 from mlconverter.formats.tflite.schema import load
 from mlconverter.formats.tflite.signature import border_of
 from mlconverter.formats.tflite.structure import Array, Model
@@ -36,7 +36,7 @@ class LiteRTRunner(BaseRunner):
 
     Raises:
         CorruptModelError: the file is damaged.
-        ConversionError: LiteRT does not run the model; the message says why.
+        NotRunnableError: LiteRT does not run the model; the message says why.
 
     Example:
         >>> with LiteRTRunner("model.tflite") as runner:
@@ -71,7 +71,7 @@ class LiteRTRunner(BaseRunner):
             )
             interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
-            raise ConversionError(f"{self.name} does not run the model ({kernels} kernels): {error}") from error
+            raise NotRunnableError(f"{self.name} does not run the model ({kernels} kernels): {error}") from error
         return interpreter
 
     def _run(self, inputs: dict[str, Array]) -> Mapping[str, Array]:
@@ -105,4 +105,4 @@ def _refuse_crashing(model: Model) -> None:
             tensors = [subgraph.tensors[i] for i in operator.inputs if i >= 0]
             if operator.op in _CRASHING and any(t.dtype in ("int8", "uint8") and t.quantization is None for t in tensors):
                 dtype = tensors[0].dtype
-                raise ConversionError(f"LiteRT does not run {operator.op} on plain {dtype} tensors: its kernel would crash.")
+                raise NotRunnableError(f"LiteRT does not run {operator.op} on plain {dtype} tensors: its kernel would crash.")

@@ -1,4 +1,4 @@
-"""Reads a TFLite flatbuffer into plain data. The only module that knows flatbuffers.
+"""Reads a TFLite flatbuffer into plain data. With :mod:`mlconverter.formats.tflite.writer` all that knows flatbuffers.
 
 The generated accessors trust every offset they find. So that a damaged file is refused rather than read for ever,
 the number of tables is limited by the size of the file, every index is checked against what it points into, and
@@ -32,7 +32,7 @@ from mlconverter.signature import Quantization
 MAGIC = b"TFL3"
 """File identifier at byte 4."""
 
-_OPTIONS = {
+OPTIONS = {
     "ADD": "Add",
     "ARG_MAX": "ArgMax",
     "ARG_MIN": "ArgMin",
@@ -41,6 +41,7 @@ _OPTIONS = {
     "CONCATENATION": "Concatenation",
     "CONV_2D": "Conv2D",
     "CONV_3D": "Conv3D",
+    "CONV_3D_TRANSPOSE": "Conv3D",
     "CUMSUM": "Cumsum",
     "DEPTHWISE_CONV_2D": "DepthwiseConv2D",
     "DEPTH_TO_SPACE": "DepthToSpace",
@@ -67,6 +68,7 @@ _OPTIONS = {
     "RESIZE_BILINEAR": "ResizeBilinear",
     "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighbor",
     "REVERSE_SEQUENCE": "ReverseSequence",
+    "SHAPE": "Shape",
     "SOFTMAX": "Softmax",
     "SPACE_TO_DEPTH": "SpaceToDepth",
     "SPLIT": "Split",
@@ -112,7 +114,8 @@ def generated() -> Any:
 
 
 @cache
-def _names(enum: str) -> dict[int, str]:
+def names(enum: str) -> dict[int, str]:
+    """The names of an enumeration of the schema by number."""
     return {v: k for k, v in vars(getattr(generated(), enum)).items() if not k.startswith("_")}
 
 
@@ -166,9 +169,9 @@ class _Reader:
 
     def _code(self, code: Any) -> tuple[str, bool, int]:
         # Files older than builtin_code have the number in the deprecated field, newer ones a placeholder there.
-        names = _names("BuiltinOperator")
+        known = names("BuiltinOperator")
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
-        name = names.get(number, f"BUILTIN_{number}")
+        name = known.get(number, f"BUILTIN_{number}")
         if name == "CUSTOM":
             return _text(code.CustomCode()), True, code.Version()
         return name, False, code.Version()
@@ -207,7 +210,7 @@ class _Reader:
             name=name,
             shape=shape,
             shape_signature=signature,
-            dtype=_names("TensorType").get(number, f"type_{number}").lower(),
+            dtype=names("TensorType").get(number, f"type_{number}").lower(),
             buffer=buffer,
             quantization=quantization,
             quantization_details=details,
@@ -219,7 +222,7 @@ class _Reader:
         if table is None:
             return None, None
         kind = table.DetailsType()
-        details = _names("QuantizationDetails").get(kind, f"details_{kind}") if kind else None
+        details = names("QuantizationDetails").get(kind, f"details_{kind}") if kind else None
         scale = table.ScaleAsNumpy()
         if isinstance(scale, int) or not len(scale):
             return None, details
@@ -287,7 +290,7 @@ class _Reader:
 
 
 def _options(op: str, operator: Any) -> Any:
-    expected = _OPTIONS.get(op)
+    expected = OPTIONS.get(op)
     number = operator.BuiltinOptionsType()
     schema = generated()
     if expected is None:
@@ -300,7 +303,7 @@ def _options(op: str, operator: Any) -> Any:
 
 
 def _index_vector(kind: int, table: Any) -> Array:
-    name = _names("SparseIndexVector").get(kind, "NONE")
+    name = names("SparseIndexVector").get(kind, "NONE")
     if name == "NONE" or table is None:
         raise CorruptModelError("A compressed dimension of a sparse tensor has no segments or no indices.")
     vector = getattr(generated(), name)()

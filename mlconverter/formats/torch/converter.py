@@ -41,6 +41,8 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
     """
 
     digest_is_whole = False  # functions that a forward calls are not in it
+    source_options: ClassVar[frozenset[str]] = frozenset({"opset", "input_names", "output_names", "dynamic_batch", "trust"})
+    target_options: ClassVar[frozenset[str]] = frozenset({"dynamic_batch"})
     op_routes: ClassVar[Mapping[str, str]] = {"onnx-torch": "mlconverter.formats.torch.from_onnx:translates"}
 
     @classmethod
@@ -97,6 +99,13 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
 
         return export(self._module, example_inputs(self._module, self._input_shape, options.input_names), options)
 
+    def _signature(self, options: ConvertOptions) -> IOSignature:
+        from mlconverter.formats.torch.inputs import example_inputs
+        from mlconverter.formats.torch.observed import observed_signature
+
+        inputs = example_inputs(self._module, self._input_shape, options.input_names)
+        return observed_signature(self._module, inputs, options)
+
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
         require_torch()
@@ -120,6 +129,14 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
             notes = (f"The batch stays fixed at 1: {reason}.",)
         module, more = convert(hub, options, source_hash)
         return Conversion(module, hub.signature, (*hub.notes, *notes, *more))
+
+    @classmethod
+    def _refuse(cls, hub: HubModel) -> None:
+        require_torch()
+        from mlconverter.formats.torch.from_onnx.translate import refuse_unsupported
+        from mlconverter.hub.normalise import normalise
+
+        refuse_unsupported(normalise(hub.model))
 
     @classmethod
     def _runner(cls, model: Any, signature: IOSignature) -> Runner:

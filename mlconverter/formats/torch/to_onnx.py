@@ -17,7 +17,7 @@ from torch import nn
 
 from mlconverter.errors import ConversionError, MissingDependencyError, SignatureError
 from mlconverter.formats.torch.inputs import ExampleInput
-from mlconverter.formats.torch.runner import flatten
+from mlconverter.formats.torch.observed import output_names, run_examples
 from mlconverter.formats.torch.state import evaluating
 from mlconverter.hub.io import signature_of
 from mlconverter.hub.model import BATCH, ROLE_KEY, HubModel
@@ -44,7 +44,7 @@ def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOption
         raise ConversionError("The batch cannot be free: an input is a single number, which has no batch.")
     reasons = []
     with evaluating(module), torch.no_grad():
-        outputs = flatten(_result(module, inputs))
+        outputs = run_examples(module, inputs)
         for batch in [True, False] if free else [False]:
             if batch:
                 free_inputs = [_with_free_batch(i) for i in inputs]
@@ -63,15 +63,6 @@ def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOption
             notes = tuple(f"The batch stays fixed; export {reason}" for reason in reasons)
             return _finished(module, model, free_inputs, len(outputs), options, notes)
     raise ConversionError("torch.onnx.export does not take the module:\n" + "\n".join(f"  {r}" for r in reasons))
-
-
-def _result(module: nn.Module, inputs: list[ExampleInput]) -> Any:
-    """What the module gives for the example inputs."""
-    try:
-        return module(*[i.example for i in inputs])
-    except Exception as error:
-        shapes = ", ".join(f"{i.name}: {tuple(i.example.shape)}" for i in inputs)
-        raise SignatureError(f"The module does not run on inputs of these shapes ({shapes}): {_first_line(error)}") from error
 
 
 def _with_free_batch(given: ExampleInput) -> ExampleInput:
@@ -136,16 +127,26 @@ def _finished(
         value.metadata_props[ROLE_KEY] = "parameter" if value.name in parameters else "buffer"
     mark_weights(model)
     model = normalise(model)
+    _without_traces(model)
     for value in model.graph.initializers.values():
         value.metadata_props.setdefault(ROLE_KEY, "buffer")  # computed by the graph itself, so nothing to train
-    taken = {i.name for i in inputs}
-    default = ("output",) if outputs == 1 else tuple(f"output_{i}" for i in range(outputs))
-    names = options.output_names or tuple(f"{name}_out" if name in taken else name for name in default)
-    if len(names) != len(model.graph.outputs):
-        raise SignatureError(f"output_names has {len(names)} names for {len(model.graph.outputs)} outputs.")
+    if len(model.graph.outputs) != outputs:
+        raise ConversionError(f"The exporter gives {len(model.graph.outputs)} outputs, the module {outputs}.")
+    names = output_names(outputs, inputs, options)
     _name_border(model.graph, [*(i.name for i in inputs), *names])
     signature = signature_of(model)
     return HubModel(model, signature.laid_out("channels_first"), notes=notes)
+
+
+def _without_traces(model: ir.Model) -> None:
+    """Drop the exporter's own records: lines of source text with the paths of whoever exported, and its view of each value."""
+    for graph in model.graphs():
+        nodes = list(graph)
+        values = (*graph.inputs, *graph.initializers.values(), *(v for node in nodes for v in node.outputs))
+        holders: tuple[ir.Model | ir.Graph | ir.Node | ir.Value, ...] = (model, graph, *nodes, *values)
+        for properties in (holder.metadata_props for holder in holders):
+            for key in [k for k in properties if k.startswith("pkg.")]:
+                del properties[key]
 
 
 def _name_border(graph: ir.Graph, names: list[str]) -> None:

@@ -12,7 +12,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from mlconverter import Converter, CorruptModelError
-from mlconverter.errors import ConversionError, SaveError
+from mlconverter.errors import MLConverterError, SaveError
 from mlconverter.formats.onnx.runner import OnnxRuntimeRunner
 from mlconverter.hub import external, protobuf
 from mlconverter.hub.io import load_model, read_proto, save_proto, signature_of, to_proto
@@ -163,7 +163,7 @@ class TestBeyondTheLimit:
         proto = large()
         signature = signature_of(load_model(proto))
         proto.graph.node[0].op_type = "Unheard"
-        with pytest.raises(ConversionError):
+        with pytest.raises(MLConverterError):
             OnnxRuntimeRunner(proto, signature)
         assert not list(tmp_path.iterdir())
 

@@ -88,3 +88,38 @@ def test_the_most_common_order():
     assert layout.most_common([[first], [last], [first]]) == first
     assert layout.most_common([[last], [first]]) == last
     assert layout.most_common([[first], [last, first]]) == first
+
+
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_channels_first_and_last_undo_each_other(rank):
+    assert layout.inverse(layout.channels_last(rank)) == layout.channels_first(rank)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_one_axis_last(order):
+    for axis in order:
+        moved = layout.with_last(order, axis)
+        assert moved[-1] == axis and [a for a in moved if a != axis] == [a for a in order if a != axis]
+
+
+@pytest.mark.parametrize("before", SHAPES)
+@pytest.mark.parametrize("after", SHAPES)
+def test_the_nearest_order_for_a_reshape_is_one(before, after):
+    x = np.arange(24).reshape(before)
+    for order in itertools.permutations(range(len(before))):
+        near = layout.for_reshape(order, before, after)
+        result = layout.through_reshape(near, before, after)
+        assert sorted(near) == list(range(len(before)))
+        if result is not None:
+            stored = x.transpose(near).reshape(layout.arranged(result, after))
+            np.testing.assert_array_equal(stored, x.reshape(after).transpose(result))
+        if layout.through_reshape(order, before, after) is not None:
+            kept = [a for a in near if before[a] != 1]
+            assert kept == [a for a in order if before[a] != 1], "what works already is not moved"
+
+
+def test_a_channel_shuffle_stays_channels_last():
+    """(N, C/2, 2, H, W) stored as (N, H, W, 2, C/2), before the two are joined."""
+    near = layout.for_reshape((0, 3, 4, 2, 1), (1, 4, 2, 5, 6), (1, 8, 5, 6))
+    assert near == (0, 3, 4, 1, 2)
+    assert layout.through_reshape(near, (1, 4, 2, 5, 6), (1, 8, 5, 6)) == layout.channels_last(4)

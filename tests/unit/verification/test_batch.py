@@ -13,7 +13,9 @@ def failure(function, n=3, inputs=(("x", ("N", 6)),), outputs=(("y", None),)):
 def test_items_by_themselves_are_proved(n):
     assert failure(lambda x: np.tanh(x), n) is None
     assert failure(lambda x: np.repeat(x, 4, axis=0), n) is None, "several rows an item"
-    assert failure(lambda x: {"y": x * 2, "k": np.ones(4)}, n, outputs=(("y", None), ("k", None))) is None
+    assert failure(lambda x: {"y": x * 2, "k": np.ones(4)}, n, outputs=(("y", None), ("k", (4,)))) is None
+    assert failure(lambda x: np.where(x > 5, np.nan, x).astype("f4"), n) is None
+    assert failure(lambda x: x[:, 0] > 0, n) is None
 
 
 def test_an_input_without_a_batch_serves_all_items():
@@ -28,11 +30,13 @@ def test_an_input_without_a_batch_serves_all_items():
         (lambda x: x[::-1], "is not that of 3 single runs"),
         (lambda x: np.repeat(x[:1], len(x), axis=0), "is not that of 3 single runs"),
         (lambda x: np.tile(x, (4, 1)), "is not that of 3 single runs"),
-        (lambda x: x[:1], "no batch axis and differs"),
-        (lambda x: x.sum(), "no batch axis and differs"),
+        (lambda x: x[:1], "the shape (1, 6) for one item and (1, 6) for 3"),
+        (lambda x: x.sum(), "the shape () for one item"),
         (lambda x: x.T, "for one item and"),
         (lambda x: x.reshape(1, 6), "does not run"),
-        (lambda x: np.ones_like(x), "no output changes"),
+        (lambda x: np.ones_like(x), "'y' is the same for all inputs"),
+        (lambda x: np.full_like(x, np.nan), "'y' is the same for all inputs"),
+        (lambda x: np.where(x > x[:, :1], np.nan, 1.0), "'y' is the same for all inputs"),
         (lambda x: x[0, : 2 + int(x[0, 0] > 0)], "shapes"),
     ],
 )
@@ -40,6 +44,59 @@ def test_items_that_meet_are_found(function, words):
     reason = failure(function)
     assert reason is not None
     assert words in reason
+
+
+@pytest.mark.parametrize("beyond", [0.5, 5.0, 12.0])
+def test_items_that_meet_only_beyond_natural_values_are_found(beyond):
+    """A maximum over the batch that counts where something is large, and one where something is far below zero."""
+    for sign in (1, -1):
+        reason = failure(lambda x, sign=sign: x + np.maximum((sign * x).max(axis=0) - np.float32(beyond), 0))
+        assert reason is not None
+        assert "is not that of 3 single runs" in reason
+
+
+def test_an_item_is_held_against_its_own_size():
+    """What leaks from one item to the next is small beside the largest item, and large beside the next."""
+
+    def leak(x):
+        return x + np.float32(3e-3) * np.roll(x.mean(axis=1, keepdims=True), 1, axis=0) * (len(x) > 1)
+
+    assert "is not that of 3 single runs" in failure(leak)
+
+
+def test_an_output_without_a_batch_may_not_depend_on_the_input():
+    outputs = (("y", ("N", 6)), ("k", (6,)))
+    assert "no batch axis and differs" in failure(lambda x: {"y": x, "k": x[0]}, outputs=outputs)
+    assert failure(lambda x: {"y": x, "k": np.full(6, np.nan)}, outputs=outputs) is None
+    assert failure(lambda x: np.ones(6), outputs=(("k", (6,)),)) == "no output has a batch"
+
+
+def test_every_output_has_to_change():
+    outputs = (("y", None), ("z", None))
+    assert "'z' is the same" in failure(lambda x: {"y": x, "z": 1 / (1 + np.exp(-np.abs(x) - 50))}, outputs=outputs)
+
+
+def test_an_output_that_changes_on_few_samples_is_given_more():
+    """A sigmoid that is full unless all of a small input is near the middle."""
+    saturated = Fake(signature((("x", ("N", 6)),), (("y", None),)), lambda x: np.clip(x * 1e4, -1, 1).round())
+    calm = Fake(saturated.signature, lambda x: np.clip(np.abs(x).max(axis=1) * 1e2 - 5, 0, 1).round())
+    assert batch_failure(saturated) is None
+    assert batch_failure(calm) is None
+    assert calm.calls > saturated.calls
+
+
+def test_samples_that_a_model_refuses_prove_nothing_and_natural_ones_have_to_run():
+    def fragile(x):
+        if np.abs(x).max() > 4:
+            raise RuntimeError("out of range")
+        return x
+
+    assert failure(fragile) is None
+
+    def never(x):
+        raise RuntimeError("no kernel")
+
+    assert "no kernel" in failure(never)
 
 
 def test_a_batch_that_is_not_there_cannot_be_proved():

@@ -5,7 +5,7 @@ import pytest
 
 from mlconverter.errors import ConversionError, SignatureError, VerificationError
 from mlconverter.signature import Quantization
-from mlconverter.verification import RunComparison, VerificationResult, check, verify_runners
+from mlconverter.verification import RunComparison, VerificationResult, session, verify_runners
 from mlconverter.verification.compare import compare_tensors
 from mlconverter.verification.tolerance import Tolerances
 from tests.unit.verification.fakes import Fake, signature, spec
@@ -41,19 +41,21 @@ def test_the_same_model_is_verified(level):
 
 
 def test_levels_run_what_they_promise():
-    assert [(r.kind, r.batch) for r in verify(model, "fast").runs] == [("natural", 1), ("edge", 1)]
-    full = [(r.kind, r.seed, r.batch) for r in verify(model, "full", seed=5).runs]
-    assert len(set(full)) == len(full) == 8
-    assert {k for k, _, _ in full} == {"natural", "edge", "noise"}
+    assert [(r.kind, r.batch) for r in verify(model, "fast").runs] == [("natural", 1), ("edge", 1), ("natural", 3)]
+    full = [(r.inputs, r.seed, r.batch) for r in verify(model, "full", seed=5).runs]
+    assert len(set(full)) == len(full) == 9
+    assert {k for k, _, _ in full} == {"natural inputs", "natural inputs times 255", "edge inputs", "noise inputs"}
     assert {b for _, _, b in full} == {1, 3}
     assert min(s for _, s, _ in full) == 5
 
 
 def test_a_fixed_batch_on_either_side_is_not_varied():
     for source, target in ((FIXED, SIGNATURE), (SIGNATURE, FIXED), (FIXED, FIXED)):
-        result = verify(model, sig=target, source=Fake(source, model))
-        assert result
-        assert {r.batch for r in result.runs} == {1}
+        for level in ("fast", "full"):
+            result = verify(model, level, sig=target, source=Fake(source, model))
+            assert result
+            assert {r.batch for r in result.runs} == {1}
+            assert any("fixes a batch" in note for note in result.notes) is (source is SIGNATURE)
 
 
 def one_element(factor):
@@ -113,7 +115,7 @@ def test_output_names_and_their_order_are_part_of_the_contract(names):
 def test_input_names_and_their_order_are_part_of_the_contract():
     def pair(*names):
         sig = signature([(n, (4,)) for n in names], [("y", (4,))])
-        return Fake(sig, lambda **inputs: inputs[names[0]])
+        return Fake(sig, lambda **inputs: inputs[names[0]] + 2 * inputs[names[-1]])
 
     assert verify_runners(pair("a", "b"), pair("a", "b"))
     for other in (("b", "a"), ("a",), ("a", "c")):
@@ -130,10 +132,11 @@ def test_another_input_shape_or_dtype_is_wrong(shape, dtype):
 
 def test_an_error_only_on_edge_inputs_or_only_at_the_second_batch_shows():
     edge = verify(lambda x: model(np.where(x < -1, 0, x).astype(np.float32)), "fast")
-    assert [bool(r) for r in edge.runs] == [True, False]
-    batch = verify(lambda x: {n: v if len(x) == 1 else v[::-1] for n, v in model(x).items()})
-    assert {bool(r) for r in batch.runs if r.batch == 1} == {True}
-    assert batch.verdict == "wrong"
+    assert [bool(r) for r in edge.runs] == [True, False, True]
+    for level in ("fast", "full"):
+        batch = verify(lambda x: {n: v if len(x) == 1 else v[::-1] for n, v in model(x).items()}, level)
+        assert {bool(r) for r in batch.runs if r.batch == 1} == {True}
+        assert batch.verdict == "wrong"
 
 
 def test_a_target_that_fails_is_wrong_with_its_error():
@@ -210,6 +213,144 @@ def test_an_output_that_shows_nothing_is_inconclusive(output, words, level):
     assert result.raise_if_wrong() is result
 
 
+@pytest.mark.parametrize("level", ["fast", "full"])
+def test_one_number_everywhere_but_where_there_is_none_is_inconclusive(level):
+    def weak(x):
+        return np.where(x > 5, np.nan, 2).astype(np.float32)
+
+    sig = signature(outputs=[("y", None)])
+    result = verify(weak, level, sig=sig, source=Fake(sig, weak))
+    assert result.verdict == "inconclusive"
+    assert "the same" in result.reason
+
+
+def test_samples_that_show_too_little_are_followed_by_others():
+    """What a source refuses, or is silent on, leaves one sample; a second one shows what it does."""
+
+    def rarely(x):
+        if np.abs(x).max() > 5:
+            raise RuntimeError("out of range")
+        return {"y": np.tanh(x), "z": np.maximum(np.abs(x).max(axis=(1, 2, 3)) - 2, 0)}
+
+    sig = signature(outputs=[("y", None), ("z", None)])
+    fixed = signature([("x", (1, 3, 8, 8))], [("y", None), ("z", None)])
+    result = verify(rarely, "fast", sig=fixed, source=Fake(fixed, rarely))
+    assert result, result.summary()
+    assert [r.inputs for r in result.runs][:2] == ["natural inputs", "noise inputs"]
+    assert (
+        verify(lambda x: {**rarely(x), "z": np.zeros(len(x), np.float32)}, "fast", sig=sig, source=Fake(sig, rarely)).verdict
+        == "wrong"
+    )
+
+
+class TestInputs:
+    """Every input has to change something, or a target could leave it out."""
+
+    SIG = signature([("a", (1, 256)), ("b", (1, 256))], [("y", (1, 256))])
+
+    def verify(self, source, target, level="fast"):
+        return verify_runners(Fake(self.SIG, source), Fake(self.SIG, target), level=level)
+
+    def test_one_that_counts_is_looked_for(self):
+        assert self.verify(lambda a, b: a + b, lambda a, b: a + b)
+        assert self.verify(lambda a, b: a + b, lambda a, b: a).verdict == "wrong"
+
+    @pytest.mark.parametrize("level", ["fast", "full"])
+    def test_one_that_changes_nothing_on_any_sample_is_inconclusive(self, level):
+        def rare(a, b):
+            return np.where(b.max() > 1e4, 0, a).astype(np.float32)
+
+        result = self.verify(rare, lambda a, b: a, level)
+        assert result.verdict == "inconclusive"
+        assert "input 'b' changes no output" in result.reason
+
+    def test_one_that_counts_in_large_numbers_only_is_found_by_more_samples(self):
+        def late(a, b):
+            return a + np.maximum(b - 21, 0)
+
+        assert self.verify(late, lambda a, b: a).verdict == "wrong"
+        assert self.verify(late, late)
+
+    def test_inputs_that_the_caller_gives_are_the_callers(self):
+        given = {"a": np.ones((1, 256), np.float32), "b": np.ones((1, 256), np.float32)}
+        source = Fake(self.SIG, lambda a, b: a)
+        assert verify_runners(source, source, inputs=given)
+
+
+class TestSaturation:
+    """A steep sigmoid is a threshold on nearly every sample, and not between them."""
+
+    SIG = signature([("x", (1, 3, 8, 8))], [("y", (1, 3, 8, 8))])
+
+    @staticmethod
+    def steep(x):
+        return (1 / (1 + np.exp(-np.clip((x.astype(np.float64) - 0.47) * 5e4, -700, 700)))).astype(np.float32)
+
+    @staticmethod
+    def step(x):
+        return (x > 0.47).astype(np.float32)
+
+    def test_a_threshold_in_its_place_is_wrong(self):
+        assert verify_runners(Fake(self.SIG, self.steep), Fake(self.SIG, self.steep), level="fast")
+        result = verify_runners(Fake(self.SIG, self.steep), Fake(self.SIG, self.step), level="fast")
+        assert result.verdict == "wrong"
+        assert "inputs between two others" in result.reason
+
+    def test_what_is_a_threshold_is_verified(self):
+        assert verify_runners(Fake(self.SIG, self.step), Fake(self.SIG, self.step), level="fast")
+
+    def test_integers_and_single_numbers_are_no_trouble(self):
+        sig = signature([("n", (1,), "int64")], [("y", (1,))])
+        source = Fake(sig, lambda n: (n * 0.5).astype(np.float32))
+        assert verify_runners(source, source, level="fast")
+
+
+def test_large_inputs_are_part_of_a_full_verification():
+    """Pictures of 0 … 255, where those of 0 … 1 show no more than an offset."""
+    sig = signature([("x", (1, 3, 8, 8))], [("y", (1, 3, 8, 8))])
+    source = Fake(sig, lambda x: np.clip(x, -100, 100))
+    assert verify_runners(source, Fake(sig, lambda x: x), level="full").verdict == "wrong"
+
+
+class TestOtherKernels:
+    """A full verification runs the source by its runtime's other kernels, too, and says how far those are apart."""
+
+    class TwoSets(Fake):
+        """A source whose other kernels are off by a factor."""
+
+        def __init__(self, other):
+            super().__init__(SIGNATURE, model)
+            self.other = other
+
+        def other_kernels(self):
+            if isinstance(self.other, Exception):
+                raise self.other
+            return Fake(SIGNATURE, self.other)
+
+    def test_their_distance_is_the_sources_spread(self):
+        result = verify(model, source=self.TwoSets(changed(y=lambda y: y * np.float32(1.01))))
+        assert result
+        assert result.spread["y"] == pytest.approx(0.01, rel=0.02)
+        assert result.spread["z"] == 0
+        assert "differ most in output 'y'" in result.summary()
+
+    def test_it_excuses_nothing(self):
+        off = changed(y=lambda y: y * np.float32(1.01))
+        assert verify(off, source=self.TwoSets(off)).verdict == "wrong"
+
+    def test_fast_does_without(self):
+        assert not verify(model, "fast", source=self.TwoSets(model)).spread
+
+    def test_kernels_that_do_not_run_the_model_are_a_note(self):
+        def fail(x):
+            raise RuntimeError("no kernel")
+
+        for other in (fail, ConversionError("no kernel")):
+            result = verify(model, source=self.TwoSets(other))
+            assert result
+            assert any("no kernel" in note for note in result.notes)
+
+
 def test_wrong_outranks_inconclusive():
     weak = Fake(SIGNATURE, lambda x: {"y": np.tanh(x), "z": np.ones_like(x)})
     assert verify(lambda x: {"y": x, "z": np.ones_like(x)}, source=weak).verdict == "wrong"
@@ -229,13 +370,18 @@ def test_a_source_that_draws_random_numbers_is_inconclusive():
     rng = np.random.default_rng(0)
 
     def random(x):
-        return {"y": np.tanh(x), "z": rng.standard_normal(x.shape)}
+        return {"y": np.tanh(x), "z": rng.standard_normal(x.shape).astype(np.float32)}
 
     result = verify(random, source=Fake(SIGNATURE, random))
     assert result.verdict == "inconclusive"
     assert "differs from itself" in result.reason
+    # A difference is excused only where it is of the kind and about the size of the source's own.
+    for other in (lambda x: x * 0 + np.float32(1e4), lambda x: x[:, :1], lambda x: x.astype(np.float64), lambda x: x * np.nan):
+        far = verify(lambda x, other=other: {"y": np.tanh(x), "z": other(x)}, source=Fake(SIGNATURE, random))
+        assert far.verdict == "wrong"
+        assert "'z'" in far.reason
     # The other output is still judged.
-    bad = verify(lambda x: {"y": x, "z": rng.standard_normal(x.shape)}, source=Fake(SIGNATURE, random))
+    bad = verify(lambda x: {"y": x, "z": random(x)["z"]}, source=Fake(SIGNATURE, random))
     assert bad.verdict == "wrong"
     assert "'y'" in bad.reason
 
@@ -284,7 +430,6 @@ def test_tolerance_follows_the_target_format_and_the_caller():
     off = changed(y=lambda y: y * np.float32(1 + 5e-4), z=lambda z: z * np.float32(1 + 5e-4))
     assert verify(off, target_format="onnx").verdict == "wrong"
     assert verify(off, target_format="tflite")
-    assert verify(off, target_format="onnx", compute="float16")
     assert verify(off, target_format="tflite", rtol=1e-4).verdict == "wrong"
     needed = verify(off).rtol_needed
     assert needed == pytest.approx(5e-4, rel=0.1)
@@ -303,11 +448,16 @@ def test_quantised_outputs_may_be_a_step_apart_and_other_integers_may_not():
         return signature([("x", (1, 3, 8, 8))], [spec("y", (1, 3, 8, 8), "int8", quantization=how)])
 
     def steps(n):
-        return lambda x: np.clip(x * 10, -100, 100).astype(np.int8) + np.int8(n)
+        some = np.arange(192).reshape(1, 3, 8, 8) % 10 == 0
+        return lambda x: np.clip(x * 10, -100, 100).astype(np.int8) + (np.int8(n) * some).astype(np.int8)
+
+    def all_steps(x):
+        return steps(0)(x) + np.int8(1)
 
     quantised, plain = sig(Quantization((0.1,), (0,))), sig(None)
     assert verify_runners(Fake(quantised, steps(0)), Fake(quantised, steps(1)))
     assert verify_runners(Fake(quantised, steps(0)), Fake(quantised, steps(2))).verdict == "wrong"
+    assert verify_runners(Fake(quantised, steps(0)), Fake(quantised, all_steps)).verdict == "wrong"
     assert verify_runners(Fake(plain, steps(0)), Fake(plain, steps(1))).verdict == "wrong"
 
 
@@ -320,11 +470,11 @@ def test_an_unknown_rank_is_unverified_until_inputs_are_given():
 
 def test_fast_stops_after_its_time(monkeypatch):
     ticks = itertools.count(0, 100)
-    monkeypatch.setattr(check.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(session.time, "perf_counter", lambda: next(ticks))
     result = verify(model, "fast")
     assert len(result.runs) == 1
     assert any("left out" in n for n in result.notes)
-    assert len(verify(model, "full").runs) == 8
+    assert len(verify(model, "full").runs) == 9
 
 
 def test_a_runner_may_be_any_object_with_the_right_methods():

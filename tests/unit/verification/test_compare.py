@@ -241,7 +241,7 @@ def test_outputs_go_by_name_and_none_is_left_out():
 
 
 def test_the_table_gives_what_the_design_says():
-    assert Tolerances("torch").of("float32") == Tolerances("onnx").of("float32") == Tolerance(1e-4, 1e-6)
+    assert Tolerances("torch").of("float32") == Tolerances("onnx").of("float32") == Tolerance(1e-4, 1e-6, graded=True)
     assert Tolerances("tflite").of("float32").rtol == 1e-3
     assert Tolerances("onnx").of("float16").rtol > 1e-3
     assert Tolerances("keras").of("float32") == Tolerances("onnx").of("float32")
@@ -261,10 +261,46 @@ def test_no_tolerance_is_below_four_eps(dtype, rtol):
         assert Tolerances(target, rtol).of(dtype).rtol >= 4 * eps_of(dtype) > 0
 
 
-def test_a_narrower_type_inside_widens_the_tolerance_and_never_narrows_it():
-    assert Tolerances("onnx", compute="float16").of("float32").rtol == Tolerances("onnx").of("float16").rtol
-    assert Tolerances("onnx", compute="float64").of("float32") == Tolerances("onnx").of("float32")
-    assert Tolerances("onnx", compute="float16").of("int32").exact
+def test_smaller_values_are_held_against_their_own_size():
+    """Logits beside those that are masked, scores beside coordinates: the largest value excuses nothing of them."""
+    rng = np.random.default_rng(0)
+    for large in (640.0, 1e4, float(np.finfo(np.float32).max)):
+        want = np.concatenate([rng.random(40), np.full(40, large)]).astype(np.float32)
+        off = want.copy()
+        off[:40] += np.float32(5e-3)
+        result = compare(off, want)
+        assert (result.failed, bool(result)) == ("parts", False)
+        assert "half of those are off by 0.005" in result.reason
+        assert compare(off, want, Tolerances(rtol=1e-4)), "the caller's tolerance is the only one"
+        off = want.copy()
+        off[:40] += np.float32(2e-4)
+        assert compare(off, want), "ten times the tolerance, of their own size"
+
+
+def test_a_few_small_values_may_carry_the_rounding_of_large_ones():
+    want = np.linspace(-1e3, 1e3, 101, dtype=np.float32)
+    assert compare(want + np.float32(5e-2), want), "every fourth is small, and none of those is off by its own size"
+    few = np.array([1e3, 1e-3], np.float32)
+    assert compare(few + np.float32(5e-2), few), "too few to have parts"
+
+
+def test_zeros_that_are_most_of_a_tensor_stay_zeros():
+    want = np.zeros(64, np.float32)
+    want[:8] = 100
+    assert compare(want + np.float32(1e-7), want)
+    assert compare(want + np.float32(1e-3), want).failed == "parts"
+
+
+def test_quantised_values_may_be_a_step_apart_where_ties_are():
+    how = Quantization((0.1,), (3,))
+    want = np.arange(-100, 100, dtype=np.int8)
+    for part, passes in ((0.1, True), (0.4, False), (1.0, False)):
+        off = want + (np.arange(200) < part * 200).astype(np.int8)
+        assert bool(compare(off, want, quantization=how)) is passes
+    assert compare(want + np.int8(1), want, Tolerances(rtol=0.0), how), "the caller's tolerance is the only one"
+    assert compare(np.array([5], np.int8), np.array([6], np.int8), quantization=how)
+    clipped = np.where(np.arange(200) < 190, -128, want).astype(np.int8)
+    assert compare(clipped, clipped, quantization=how)
 
 
 @pytest.mark.parametrize("rtol", [math.nan, math.inf, -1.0])

@@ -36,7 +36,7 @@ def exact(x: np.ndarray) -> np.ndarray:
 def test_a_smooth_function_has_no_spread_to_speak_of():
     x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
     runner = Formula(lambda v: v * 2)
-    assert rounding_spread(runner, {"x": x}, runner.run({"x": x}))["y"] < 1e-5
+    assert rounding_spread(runner, {"x": x}, runner.run({"x": x}))["y"].max() < 1e-5
 
 
 def test_rounding_of_an_ill_conditioned_source_passes_with_a_note():
@@ -60,3 +60,33 @@ def test_no_spread_excuses_more_than_the_limit():
 
     result = verify_runners(Formula(chaotic), Formula(lambda v: chaotic(v) * (1 + 3 * MOST)))
     assert result.verdict == "wrong"
+
+
+def test_one_value_that_jumps_excuses_no_others():
+    def jumping(v):
+        y = v.copy()
+        y[:, 0] = np.sin(v.sum(axis=1, dtype=np.float64) * 1e7)
+        return y
+
+    def off(v):
+        return np.concatenate([jumping(v)[:, :1], jumping(v)[:, 1:] * np.float32(1.005)], axis=1)
+
+    assert verify_runners(Formula(jumping), Formula(jumping))
+    assert verify_runners(Formula(jumping), Formula(off)).verdict == "wrong"
+
+
+def test_moved_inputs_that_a_source_refuses_say_nothing():
+    x = np.ones((1, 64), np.float32)
+
+    def exacting(v):
+        if not (v == 1).all():
+            raise RuntimeError("only ones")
+        return v
+
+    assert rounding_spread(Formula(exacting), {"x": x}, {"y": x})["y"].max() == 0
+
+
+def test_infinities_have_no_spread():
+    x = np.ones((1, 64), np.float32)
+    runner = Formula(lambda v: np.where(np.arange(64) == 3, np.inf, v))
+    assert np.isfinite(rounding_spread(runner, {"x": x}, runner.run({"x": x}))["y"]).all()

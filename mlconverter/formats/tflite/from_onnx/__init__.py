@@ -1,0 +1,39 @@
+"""The engine ONNX → TFLite: one file an operator family, each translator a short named function."""
+
+from mlconverter.formats.tflite.from_onnx import (
+    activation,
+    casting,
+    convolution,
+    elementwise,
+    indexing,
+    joining,
+    linear,
+    normalisation,
+    pooling,
+    reduction,
+    resize,
+    shaping,
+    slicing,
+    space,
+)
+from mlconverter.formats.tflite.from_onnx.convert import convert
+from mlconverter.formats.tflite.from_onnx.ops import translates
+
+__all__ = [
+    "activation",
+    "casting",
+    "convert",
+    "convolution",
+    "elementwise",
+    "indexing",
+    "joining",
+    "linear",
+    "normalisation",
+    "pooling",
+    "reduction",
+    "resize",
+    "shaping",
+    "slicing",
+    "space",
+    "translates",
+]

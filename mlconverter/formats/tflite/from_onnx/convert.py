@@ -1,0 +1,36 @@
+"""ONNX → TFLite, the whole way: normalise, refuse, translate, write the file."""
+
+from __future__ import annotations
+
+from mlconverter.conversion import Conversion
+from mlconverter.formats.tflite.from_onnx.builder import Builder
+from mlconverter.formats.tflite.from_onnx.file import file_of
+from mlconverter.formats.tflite.from_onnx.half import halved
+from mlconverter.formats.tflite.from_onnx.idioms import recognise
+from mlconverter.formats.tflite.from_onnx.refusing import refuse_unsupported
+from mlconverter.formats.tflite.from_onnx.translate import Translation
+from mlconverter.formats.tflite.model import TFLiteModel
+from mlconverter.hub.model import HubModel
+from mlconverter.hub.normalise import normalise
+from mlconverter.options import ConvertOptions
+
+
+def convert(hub: HubModel, options: ConvertOptions) -> Conversion:
+    """A TFLite model that computes what the hub's graph computes, under the same names, order and axis layout.
+
+    Args:
+        hub: the model; it is not changed.
+        options: the choices of the conversion.
+
+    Raises:
+        UnsupportedOpsError: with every operator that cannot be translated.
+        TranslationError: a node is inconsistent.
+    """
+    model = normalise(hub.model)
+    recognise(model)
+    refuse_unsupported(model)
+    builder = Builder()
+    inputs, outputs = Translation(model, builder).run()
+    operations, notes = halved(builder.operations) if options.weights == "float16" else (builder.operations, ())
+    result = TFLiteModel(file_of(operations, inputs, outputs, hub.signature))
+    return Conversion(result, hub.signature, (*hub.notes, *notes))

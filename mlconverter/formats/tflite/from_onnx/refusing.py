@@ -1,0 +1,57 @@
+"""What cannot be translated: found before anything is, and reported all at once."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from mlconverter.errors import UnsupportedOp, UnsupportedOpsError
+from mlconverter.formats.tflite.from_onnx.ops import translates
+from mlconverter.hub.nodes import call_of, op_name, opset_of, version_of
+
+
+class Refusals:
+    """What cannot be translated, and why."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int, str], list[str]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._found)
+
+    def add(self, node: ir.Node, version: int | None, reason: str) -> None:
+        """One more node."""
+        name = node.name or (node.outputs[0].name if node.outputs else "") or "?"
+        self._found.setdefault((op_name(node), version or 0, reason), []).append(name)
+
+    def raise_if_any(self) -> None:
+        """Raise for all of them.
+
+        Raises:
+            UnsupportedOpsError: with every operator, how often and where it stands, and why it is refused.
+        """
+        if self._found:
+            ops = [UnsupportedOp(op, version, len(n), n[0], reason) for (op, version, reason), n in self._found.items()]
+            raise UnsupportedOpsError(translates.route, ops)
+
+
+def refuse_unsupported(model: ir.Model) -> None:
+    """Raise for all operators without a translator, before anything is translated.
+
+    Raises:
+        UnsupportedOpsError: there are some.
+    """
+    refusals = Refusals()
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        version = version_of(node, model.opset_imports)
+        if version is None:
+            opset = opset_of(node, model.opset_imports)
+            refusals.add(node, None, f"the installed onnx has no specification of it at opset {opset}")
+        elif op_name(node) not in ("Shape", "Size"):
+            reason = translates.refusal(op_name(node), version)
+            translator = translates.find(op_name(node), version)
+            if translator is not None and translator.check is not None:
+                reason = translator.check(call_of(node, opset_of(node, model.opset_imports), version))
+            if reason is not None:
+                refusals.add(node, version, reason)
+    refusals.raise_if_any()

@@ -1,0 +1,78 @@
+"""ONNX's own node cases on the route ONNX → TFLite: each is right or refused, and those that are right stay so.
+
+``python -m tests.conformance.test_onnx_tflite`` writes the list of those that are right anew.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mlconverter import Converter
+from mlconverter.errors import MLConverterError
+from mlconverter.formats.tflite.model import TFLiteModel
+from tests.conformance.node_cases import NodeCase, difference, node_cases
+
+PASSES = Path(__file__).with_name("passes_onnx_tflite.txt")
+PARTS = 8
+
+
+def run(model: TFLiteModel, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    interpreter = model.interpreter(num_threads=1)
+    details = interpreter.get_input_details()
+    assert len(details) == len(inputs)
+    for detail, array in zip(details, inputs, strict=True):
+        if tuple(detail["shape"]) != array.shape:
+            interpreter.resize_tensor_input(detail["index"], array.shape)
+    interpreter.allocate_tensors()
+    for detail, array in zip(details, inputs, strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+
+
+def outcome(case: NodeCase) -> str:
+    """``right``, ``refused: …`` or ``wrong: …``."""
+    try:
+        model = Converter(case.model, verify=False).to_tflite()
+    except MLConverterError as error:
+        return f"refused: {error}"
+    try:
+        found = difference(run(model, [np.asarray(a) for a in case.inputs]), case)
+    except Exception as error:
+        if any(not o.size for o in case.outputs) and "Invalid tensor size" in str(error):
+            return "refused: LiteRT hands out no empty tensor whose size it has computed"
+        return f"wrong: fails at run time: {type(error).__name__}: {error}"
+    return "right" if found is None else f"wrong: {found}"
+
+
+def outcomes(part: int, parts: int) -> dict[str, str]:
+    cases = list(node_cases().values())[part::parts]
+    both = [c for case in cases for c in ((case, case.with_constants()) if len(case.inputs) > 1 else (case,))]
+    return {case.name: outcome(case) for case in both}
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_each_case_is_right_or_refused(part):
+    listed = set(PASSES.read_text().splitlines())
+    found = outcomes(part, PARTS)
+    wrong = [f"{name}: {verdict}" for name, verdict in found.items() if verdict.startswith("wrong")]
+    assert not wrong, "\n".join(wrong)
+    lost = [f"{name}: {verdict}" for name, verdict in found.items() if verdict != "right" and name in listed]
+    assert not lost, "cases that were right before:\n" + "\n".join(lost)
+    new = [name for name, verdict in found.items() if verdict == "right" and name not in listed]
+    if new:
+        warnings.warn(f"add to {PASSES.name} (python -m {__name__}): {', '.join(new)}", stacklevel=1)
+
+
+def test_the_list_names_each_case_once():
+    lines = PASSES.read_text().splitlines()
+    assert lines == sorted(set(lines))
+
+
+if __name__ == "__main__":
+    found = outcomes(0, 1)
+    print("\n".join(f"{name}: {verdict}" for name, verdict in found.items() if verdict.startswith("wrong")), file=sys.stderr)
+    PASSES.write_text("".join(f"{name}\n" for name in sorted(n for n, verdict in found.items() if verdict == "right")))
