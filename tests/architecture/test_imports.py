@@ -14,7 +14,7 @@ LAYERS = (
     {"hub"},
     {"verification", "cache", "report", "logs"},
     {"conversion"},
-    {"wayback"},
+    {"wayback", "batching"},
     {"base"},
     {"formats"},
     {"converter", "testing", "export", "train", "cli", "__init__", "__main__"},

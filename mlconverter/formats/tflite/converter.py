@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlconverter.base import BaseConverter
+from mlconverter.batching import converted
 from mlconverter.conversion import Conversion
-from mlconverter.errors import ConversionError, CorruptModelError, SignatureError
+from mlconverter.errors import CorruptModelError, SignatureError
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
 from mlconverter.signature import IOSignature
-from mlconverter.verification import Runner, batch_failure
+from mlconverter.verification import Runner
 
 if TYPE_CHECKING:
     from mlconverter.formats.tflite.model import TFLiteModel
-
-PROOF_BATCH = 3
 
 
 class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".lite"), model_modules=()):
@@ -87,17 +86,9 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
         from mlconverter.formats.tflite.from_onnx import convert
-        from mlconverter.hub.rebatch import batch_is_baked, free_batch
 
         # A phone's model keeps the batch that it had, unless somebody asks for another.
-        if options.dynamic_batch is not True or not batch_is_baked(hub):
-            return convert(hub, options)
-        freed = convert(free_batch(hub), options)
-        reason = batch_failure(cls._runner(freed.model, freed.signature), PROOF_BATCH)
-        if reason is not None:
-            raise ConversionError(f"The batch of 1 cannot be freed: {reason}.")
-        proof = f"The batch of 1 is freed: a batch of {PROOF_BATCH} gives what {PROOF_BATCH} single runs give."
-        return Conversion(freed.model, freed.signature, (*freed.notes, proof))
+        return converted(hub, options, lambda hub: convert(hub, options), cls._runner, unasked=False)
 
     @classmethod
     def _runner(cls, model: Any, signature: IOSignature) -> Runner:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlconverter.base import BaseConverter
+from mlconverter.batching import converted
 from mlconverter.conversion import Conversion, TrainedWeights
 from mlconverter.errors import (
-    ConversionError,
     CorruptModelError,
     MissingDependencyError,
     NotConvertibleError,
@@ -23,13 +21,10 @@ from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
 from mlconverter.signature import IOSignature
-from mlconverter.verification import Runner, batch_failure
+from mlconverter.verification import Runner
 
 if TYPE_CHECKING:
     from torch import nn
-
-PROOF_BATCH = 3
-"""Batch with which a freed batch is proved: odd, and no divisor of usual sizes."""
 
 
 class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), model_modules=("torch",)):
@@ -110,25 +105,12 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth"), 
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
         require_torch()
         from mlconverter.formats.torch.from_onnx import convert
-        from mlconverter.hub.rebatch import batch_is_baked, free_batch
 
-        notes: tuple[str, ...] = ()
-        if options.dynamic_batch is not False and batch_is_baked(hub):
-            freed = free_batch(hub)
-            try:
-                module, notes = convert(freed, options, source_hash)
-                with contextlib.redirect_stderr(io.StringIO()):  # torch.fx prints the code of a forward that fails
-                    reason = batch_failure(cls._runner(module, freed.signature), PROOF_BATCH)
-            except ConversionError as error:
-                reason = f"it cannot be converted with a free batch: {error}"
-            if reason is None:
-                proof = f"The batch of 1 is freed: a batch of {PROOF_BATCH} gives what {PROOF_BATCH} single runs give."
-                return Conversion(module, freed.signature, (*hub.notes, *notes, proof))
-            if options.dynamic_batch is True:
-                raise ConversionError(f"The batch of 1 cannot be freed: {reason}.")
-            notes = (f"The batch stays fixed at 1: {reason}.",)
-        module, more = convert(hub, options, source_hash)
-        return Conversion(module, hub.signature, (*hub.notes, *notes, *more))
+        def made(hub: HubModel) -> Conversion:
+            module, notes = convert(hub, options, source_hash)
+            return Conversion(module, hub.signature, (*hub.notes, *notes))
+
+        return converted(hub, options, made, cls._runner, unasked=True)
 
     @classmethod
     def _refuse(cls, hub: HubModel) -> None:
