@@ -2,7 +2,8 @@
 
 An intermediate is named after its own content, and a small manifest a key says which one belongs to it. So a
 file is never changed once it is there, several processes need no lock, and nothing in the folder can be
-mistaken for something that it is not.
+mistaken for something that it is not. What is damaged counts as not there, and what somebody else put in the way
+is left alone: another name is taken.
 """
 
 from __future__ import annotations
@@ -11,15 +12,22 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import Any
 
 from mlconverter.errors import SaveError
 
 Writer = Callable[[Path], object]
-"""Writes one file to the path that it is given."""
+"""Writes a file to the path that it is given, and those that belong to it beside it.
+
+The folder of that path holds nothing else and all that is in it moves to its place, so that the names by which files
+speak of one another stay right.
+"""
 
 MANIFESTS = ".mlconverter"
 """Sub-folder of an intermediate folder that holds the manifests."""
@@ -38,8 +46,8 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | bytearray | memo
 
     Args:
         path: where the file goes; its folder must exist.
-        content: the bytes, or a function that writes them to a temporary path in the same folder (with the
-            same extension).
+        content: the bytes, or a function that writes them to a path of the same name, see :data:`Writer`. Files
+            that belong to it come first into their places, so that the file never speaks of one that is not there.
 
     Returns:
         The path.
@@ -49,14 +57,20 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | bytearray | memo
     """
     target = Path(path)
     real = Path(os.path.realpath(target))  # through a link: what it points to is written, the link stays
-    temporary = _temporary(real)
     try:
-        _fill(temporary, content)
-        temporary.replace(real)
+        with _staging(real) as folder:
+            whole = folder / real.name
+            if callable(content):
+                content(whole)
+            else:
+                whole.write_bytes(content)
+            if real.is_dir():
+                raise IsADirectoryError(f"'{real}' is a folder")  # said before anything that belongs to it has moved
+            for companion in _companions(whole):
+                companion.replace(real.with_name(companion.name))
+            whole.replace(real)
     except OSError as error:
         raise _save_error(target, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return target
 
 
@@ -122,19 +136,10 @@ class IntermediateStore:
 
         return Path(platformdirs.user_cache_dir("mlconverter", appauthor=False))
 
-    def path_for(self, key: ManifestKey, digest: str) -> Path:
-        """Where the file of a key goes whose content has the hash ``digest``."""
-        return self.folder / f"{key.stem}-{digest[:16]}{key.extension}"
-
     def lookup(self, key: ManifestKey) -> Path | None:
         """The file of a key, or ``None`` where there is none or it is not as it was written."""
-        try:
-            entry = json.loads(self._manifest(key).read_text("utf-8"))
-            path = self.folder / Path(entry["file"]).name
-            fresh = entry["key"] == key.as_dict() and content_hash(path) == entry["sha256"]
-        except (OSError, ValueError, KeyError, TypeError):  # missing, unreadable, or not a manifest
-            return None
-        return path if fresh else None
+        there = takewhile(os.path.lexists, _names(self._manifest(key)))
+        return next((path for manifest in there if (path := self._fresh(manifest, key)) is not None), None)
 
     def store(self, key: ManifestKey, writer: Writer) -> Path:
         """Write the file of a key.
@@ -147,43 +152,113 @@ class IntermediateStore:
             Where the file is.
 
         Raises:
-            SaveError: the file cannot be written, or its name is taken by another file.
+            SaveError: the file cannot be written.
         """
         try:
             self._manifest(key).parent.mkdir(parents=True, exist_ok=True)
+            with _staging(self.folder / key.stem) as folder:
+                whole = folder / f"{key.stem}{key.extension}"
+                writer(whole)
+                content = _Content.of(whole)
+                path = _settled(whole, content, self.folder)
         except OSError as error:
             raise _save_error(self.folder, error) from error
-        temporary = _temporary(self.folder / f"{key.stem}{key.extension}")
-        try:
-            _fill(temporary, writer)
-            digest = content_hash(temporary)
-            path = self.path_for(key, digest)
-            if not path.exists():
-                temporary.replace(path)
-            elif content_hash(path) != digest:
-                raise SaveError(f"'{path}' is not as it was written and is not overwritten. Move it elsewhere.")
-        except OSError as error:
-            raise _save_error(self.folder, error) from error
-        finally:
-            temporary.unlink(missing_ok=True)
         # Last: a manifest never speaks of a file that is not there yet.
-        entry = {"file": path.name, "sha256": digest, "key": key.as_dict()}
-        atomic_write(self._manifest(key), json.dumps(entry, indent=2, sort_keys=True).encode())
+        entry = {"file": path.relative_to(self.folder).as_posix(), **asdict(content), "key": key.as_dict()}
+        manifest = next(m for m in _names(self._manifest(key)) if not m.is_dir())
+        atomic_write(manifest, json.dumps(entry, indent=2, sort_keys=True).encode())
         return path
 
     def _manifest(self, key: ManifestKey) -> Path:
         return self.folder / MANIFESTS / f"{key.digest}.json"
 
+    def _fresh(self, manifest: Path, key: ManifestKey) -> Path | None:
+        """The file of which a manifest speaks, where both are as they were written."""
+        try:
+            entry = json.loads(manifest.read_text("utf-8"))
+            path = self.folder / entry["file"]
+            fresh = path.resolve().is_relative_to(self.folder.resolve()) and entry["key"] == key.as_dict()
+            return path if fresh and _Content(entry["sha256"], entry["companions"]).is_at(path) else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None  # missing, unreadable, or not a manifest
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.stem[:100]}.{secrets.token_hex(6)}{path.suffix}")
+
+@contextmanager
+def _staging(path: Path) -> Iterator[Path]:
+    """A folder beside ``path`` in which files are written before they move to their places."""
+    folder = path.with_name(f".{path.stem[:100]}.{secrets.token_hex(6)}")
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fill(path: Path, content: bytes | bytearray | memoryview | Writer) -> None:
-    if callable(content):
-        content(path)
-    else:
-        path.write_bytes(content)
+def _companions(whole: Path) -> list[Path]:
+    """What was written beside a file, in an order of its own."""
+    return sorted(p for p in whole.parent.iterdir() if p.name != whole.name)
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What a file contains, and those that belong to it, by name."""
+
+    sha256: str
+    companions: dict[str, str]
+
+    @classmethod
+    def of(cls, whole: Path) -> _Content:
+        return cls(content_hash(whole), {p.name: content_hash(p) for p in _companions(whole)})
+
+    def is_at(self, path: Path) -> bool:
+        """Whether a file and those that belong to it are there as they were written; what cannot be read is not."""
+        files = {path: self.sha256} | {path.with_name(name): digest for name, digest in self.companions.items()}
+        try:
+            return all(content_hash(file) == digest for file, digest in files.items())
+        except OSError:
+            return False
+
+    @property
+    def mark(self) -> str:
+        """A few characters that stand for it in a name."""
+        return (
+            content_hash("".join([self.sha256, *self.companions.values()]).encode())[:16] if self.companions else self.sha256[:16]
+        )
+
+
+def _settled(whole: Path, content: _Content, folder: Path) -> Path:
+    """Move a file under a name made of its content, or find it there; a file with companions keeps a folder of its own."""
+    alone = not content.companions
+    for place in _names(folder / f"{whole.stem}-{content.mark}{whole.suffix if alone else ''}"):
+        path = place if alone else place / whole.name
+        if content.is_at(path):
+            return path
+        if os.path.lexists(place) and not (alone and _is_start_of(place, whole)):
+            continue  # somebody else's, or no longer what was written
+        try:
+            (whole if alone else whole.parent).replace(place)
+        except OSError:
+            if not content.is_at(path):  # another process may have been first
+                raise
+        return path
+    raise AssertionError("names never run out")
+
+
+def _names(path: Path) -> Iterator[Path]:
+    """A path, and others for where it is taken."""
+    return chain([path], (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(1)))
+
+
+def _is_start_of(path: Path, whole: Path) -> bool:
+    """Whether a file holds the beginning of another: what is left of it where the machine went down too early."""
+    try:
+        with path.open("rb") as file, whole.open("rb") as other:
+            while piece := file.read(1 << 20):
+                if other.read(len(piece)) != piece:
+                    return False
+    except OSError:
+        return False
+    return True
 
 
 def _save_error(path: Path, error: OSError) -> SaveError:

@@ -9,25 +9,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from mlconverter.hub.sizes import divided, equal
+
 Array = npt.NDArray[Any]
-Evaluator = Callable[..., Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 LARGEST = 1 << 22
 """Results with more elements than this are left to the run time."""
 
-_EVALUATORS: dict[str, tuple[Evaluator, bool]] = {}
+
+@dataclass(frozen=True)
+class _Evaluator:
+    """What computes an operator.
+
+    Attributes:
+        function: takes arrays by position and attributes by name.
+        symbolic: whether the elements may be symbolic integers.
+        elementwise: whether the operands are broadcast to one shape.
+    """
+
+    function: Callable[..., Any]
+    symbolic: bool = False
+    elementwise: bool = False
 
 
-def _evaluates(*ops: str, symbolic: bool = False) -> Callable[[Evaluator], Evaluator]:
-    def register(function: Evaluator) -> Evaluator:
-        for op in ops:
-            _EVALUATORS[op] = (function, symbolic)
+_EVALUATORS: dict[str, _Evaluator] = {}
+
+_BAD_NODE = (ValueError, IndexError, KeyError, AttributeError, ArithmeticError, MemoryError)
+"""What numpy raises where shapes, axes or values make no sense together."""
+
+
+def _evaluates(op: str, *, symbolic: bool = False, elementwise: bool = False) -> Callable[[Function], Function]:
+    def register(function: Function) -> Function:
+        _EVALUATORS[op] = _Evaluator(function, symbolic, elementwise)
         return function
 
     return register
@@ -36,13 +58,28 @@ def _evaluates(*ops: str, symbolic: bool = False) -> Callable[[Evaluator], Evalu
 def evaluates(op: str, symbolic: bool = False) -> bool:
     """Whether an operator can be evaluated here (``symbolic``: on object arrays too)."""
     found = _EVALUATORS.get(op)
-    return found is not None and (found[1] or not symbolic)
+    return found is not None and (found.symbolic or not symbolic)
 
 
 def evaluate(op: str, inputs: list[Array | None], attributes: dict[str, Any]) -> list[Array]:
-    """The outputs of an operator for these inputs, in the calling form of the newest opset."""
-    result = _EVALUATORS[op][0](*inputs, **attributes)
+    """The outputs of an operator for these inputs, in the calling form of the newest opset.
+
+    Raises:
+        TypeError: the result is for the run time to compute, or the node makes no sense.
+    """
+    evaluator = _EVALUATORS[op]
+    try:
+        if evaluator.elementwise:
+            _bounded(np.broadcast_shapes(*(i.shape for i in inputs if i is not None)))
+        result = evaluator.function(*inputs, **attributes)
+    except _BAD_NODE as error:
+        raise TypeError(f"{op} of these inputs cannot be computed: {error}") from error
     return [_as_array(r) for r in (result if isinstance(result, (list, tuple)) else [result])]
+
+
+def _bounded(shape: tuple[int, ...]) -> None:
+    if math.prod(shape) > LARGEST:
+        raise TypeError("too large to fold")
 
 
 def object_array(items: list[Any]) -> Array:
@@ -70,11 +107,13 @@ def _identity(x: Array) -> Array:
 
 @_evaluates("Gather", symbolic=True)
 def _gather(x: Array, indices: Array, *, axis: int) -> Array:
+    _bounded((x.size // max(x.shape[axis], 1), indices.size))
     return np.take(x, indices.astype(np.int64), axis=axis)
 
 
 @_evaluates("Concat", symbolic=True)
 def _concat(*xs: Array, axis: int) -> Array:
+    _bounded((sum(x.size for x in xs),))
     return np.concatenate(xs, axis=axis)
 
 
@@ -96,6 +135,8 @@ def _reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
 
 @_evaluates("Flatten", symbolic=True)
 def _flatten(x: Array, *, axis: int) -> Array:
+    if not -x.ndim <= axis <= x.ndim:
+        raise ValueError(f"there is no axis {axis}")
     return x.reshape(math.prod(x.shape[: axis if axis >= 0 else axis + x.ndim]), -1)
 
 
@@ -123,7 +164,10 @@ def _split(x: Array, split: Array | None = None, *, axis: int, num_outputs: int 
             raise ValueError("Split without sizes needs num_outputs")
         size = -(-x.shape[axis] // num_outputs)
         return np.split(x, list(range(size, x.shape[axis], size)), axis=axis)
-    return np.split(x, np.cumsum(_ints(split) or ())[:-1], axis=axis)
+    sizes = _ints(split) or ()
+    if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
+        raise ValueError(f"the parts {sizes} do not make up {x.shape[axis]}")
+    return np.split(x, np.cumsum(sizes)[:-1], axis=axis)
 
 
 @_evaluates("Cast", symbolic=True)
@@ -146,90 +190,85 @@ def _cast_like(x: Array, like: Array, *, saturate: int = 1, round_mode: str = "u
 @_evaluates("ConstantOfShape")
 def _constant_of_shape(shape: Array, *, value: Array | None = None) -> Array:
     filler = np.zeros(1, np.float32) if value is None else value.reshape(-1)
-    if math.prod(_ints(shape) or ()) > LARGEST:
-        raise TypeError("too large to fold")
+    _bounded(_ints(shape) or ())
     return np.full(_ints(shape) or (), filler[0], filler.dtype)
 
 
 @_evaluates("Range")
 def _range(start: Array, limit: Array, delta: Array) -> Array:
     count = max(0, math.ceil((limit.item() - start.item()) / delta.item()))
-    if count > LARGEST:
-        raise TypeError("too large to fold")
+    _bounded((count,))
     return np.asarray(start + np.arange(count) * delta, start.dtype)
 
 
 @_evaluates("Expand")
 def _expand(x: Array, shape: Array) -> Array:
     full = np.broadcast_shapes(x.shape, _ints(shape) or ())
-    if math.prod(full) > LARGEST:
-        raise TypeError("too large to fold")
+    _bounded(full)
     return np.broadcast_to(x, full)
 
 
 @_evaluates("Tile")
 def _tile(x: Array, repeats: Array) -> Array:
-    if x.size * math.prod(_ints(repeats) or ()) > LARGEST:
-        raise TypeError("too large to fold")
-    return np.tile(x, _ints(repeats) or ())
+    times = _ints(repeats) or ()
+    if len(times) != x.ndim:
+        raise ValueError(f"{len(times)} repeats for {x.ndim} axes")
+    _bounded((x.size, *times))
+    return np.tile(x, times)
 
 
-@_evaluates("Add", symbolic=True)
+@_evaluates("Add", symbolic=True, elementwise=True)
 def _add(a: Array, b: Array) -> Array:
     return a + b
 
 
-@_evaluates("Sub", symbolic=True)
+@_evaluates("Sub", symbolic=True, elementwise=True)
 def _sub(a: Array, b: Array) -> Array:
     return a - b
 
 
-@_evaluates("Mul", symbolic=True)
+@_evaluates("Mul", symbolic=True, elementwise=True)
 def _mul(a: Array, b: Array) -> Array:
     return a * b
 
 
-@_evaluates("Div", symbolic=True)
-def _div(a: Array, b: Array) -> Array:
+@_evaluates("Div", symbolic=True, elementwise=True)
+def _div(a: Array, b: Array) -> Any:
     if a.dtype == object or b.dtype == object:
-        return a // b  # sizes are never negative, where floor and truncation agree
-    if a.dtype.kind in "iu":
-        return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)), a.dtype)
-    return np.asarray(a / b)
+        return np.frompyfunc(divided, 2, 1)(a, b)
+    if a.dtype.kind not in "iu":
+        return np.asarray(a / b)
+    if not b.all():
+        raise ZeroDivisionError("division by zero")
+    floor = a // b
+    return np.asarray(floor + ((a % b != 0) & ((a < 0) != (b < 0))), a.dtype)
 
 
-@_evaluates("Mod", symbolic=True)
+@_evaluates("Mod", symbolic=True, elementwise=True)
 def _mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
+    if a.dtype.kind in "iu" and not b.all():
+        raise ZeroDivisionError("division by zero")
     return np.fmod(a, b) if fmod else a % b
 
 
-@_evaluates("Pow")
+@_evaluates("Pow", elementwise=True)
 def _pow(a: Array, b: Array) -> Array:
     if a.dtype.kind in "iu" and b.dtype.kind in "iu" and (b < 0).any():
         raise TypeError("what an integer to a negative power is depends on the run time")
     return np.power(a, b).astype(a.dtype)
 
 
-@_evaluates("Where", symbolic=True)
+@_evaluates("Where", symbolic=True, elementwise=True)
 def _where(condition: Array, a: Array, b: Array) -> Array:
     return np.where(condition.astype(bool), a, b)
 
 
-@_evaluates("Equal", symbolic=True)
+@_evaluates("Equal", symbolic=True, elementwise=True)
 def _equal(a: Array, b: Array) -> Array:
     if a.dtype == object or b.dtype == object:
         pairs = np.broadcast(a, b)
-        return np.array([_same_size(x, y) for x, y in pairs], bool).reshape(pairs.shape)
+        return np.array([equal(x, y) for x, y in pairs], bool).reshape(pairs.shape)
     return np.equal(a, b)
-
-
-def _same_size(a: Any, b: Any) -> bool:
-    if isinstance(a, (int, np.integer)) and isinstance(b, (int, np.integer)):
-        return bool(a == b)
-    known = a if isinstance(a, (int, np.integer)) else b
-    if isinstance(known, (int, np.integer)) and known < 0:
-        return False  # a size is never negative
-    raise TypeError("whether two free sizes are equal is known at run time only")
 
 
 @_evaluates("ReduceProd", symbolic=True)
@@ -240,8 +279,8 @@ def _reduce_prod(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop
     return np.asarray(result, x.dtype)
 
 
-def _unary(op: str, function: Evaluator) -> None:
-    _EVALUATORS[op] = (lambda x: function(x).astype(x.dtype), False)
+def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: function(x).astype(x.dtype)
 
 
 for _op, _function in {
@@ -257,7 +296,7 @@ for _op, _function in {
     "Sin": np.sin,
     "Cos": np.cos,
 }.items():
-    _unary(_op, _function)
+    _evaluates(_op)(_unary(_function))
 
 for _op, _comparison in {
     "Less": np.less,
@@ -268,18 +307,12 @@ for _op, _comparison in {
     "Or": np.logical_or,
     "Xor": np.logical_xor,
 }.items():
-    _EVALUATORS[_op] = (_comparison, False)
+    _evaluates(_op, elementwise=True)(_comparison)
 
 
-def _extreme(pick: Evaluator) -> Evaluator:
-    def fold(*xs: Array) -> Array:
-        result = xs[0]
-        for x in xs[1:]:
-            result = pick(result, x)
-        return result
-
-    return fold
+def _extreme(pick: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *xs: reduce(pick, xs)
 
 
-_EVALUATORS["Max"] = (_extreme(np.maximum), False)
-_EVALUATORS["Min"] = (_extreme(np.minimum), False)
+_evaluates("Max", elementwise=True)(_extreme(np.maximum))
+_evaluates("Min", elementwise=True)(_extreme(np.minimum))

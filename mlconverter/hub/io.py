@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import onnx_ir as ir
+import onnx_ir.passes.common as passes
 
-from mlconverter.errors import CorruptModelError
+from mlconverter.errors import ConversionError, CorruptModelError, MLConverterError
+from mlconverter.hub import external
+from mlconverter.hub.check import graph_problems, tensor_problems
+from mlconverter.hub.protobuf import serialized
+from mlconverter.hub.sparse import densified
+from mlconverter.hub.stored import say_where
 from mlconverter.signature import Dim, IOSignature, TensorSpec
 
 if TYPE_CHECKING:
     import onnx
 
 
-LARGEST_PROTOBUF = 2**31 - 1
+LONGEST_LIST = 1 << 20
+"""Entries of a computed one-dimensional tensor up to which its model is believed; beyond, the size is inferred or unknown."""
 
 
 def read_proto(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> onnx.ModelProto:
@@ -25,89 +34,143 @@ def read_proto(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> onnx
         source: a path, the bytes of a file, or a ``ModelProto``, which is handed through.
 
     Raises:
-        CorruptModelError: the bytes are not an ONNX model, or a file of weights is missing.
+        CorruptModelError: the bytes are not an ONNX model, its graph is inconsistent, or a file of weights is missing
+            or damaged.
         FileNotFoundError: there is no such file.
     """
     from google.protobuf.message import DecodeError
     from onnx import ModelProto
 
+    path = None if isinstance(source, (ModelProto, bytes)) else Path(source)
+    place = f"'{path}' is" if path is not None else "These bytes are" if isinstance(source, bytes) else "The ModelProto is"
     if isinstance(source, ModelProto):
-        return source
-    place = "These bytes are" if isinstance(source, bytes) else f"'{os.fspath(source)}' is"
-    proto = ModelProto()
-    try:
-        proto.ParseFromString(source if isinstance(source, bytes) else Path(source).read_bytes())
-    except DecodeError as error:
-        raise CorruptModelError(f"{place} not a readable ONNX model: {error}. Was the file cut off in a download?") from error
-    if not proto.opset_import or not (proto.graph.node or proto.graph.output):
-        raise CorruptModelError(f"{place} no ONNX model: it has no operator set, or nothing in its graph.")
-    if not isinstance(source, bytes):
-        _resolve_external_data(proto, Path(source).parent)
+        proto = source
+    else:
+        proto = ModelProto()
+        try:
+            proto.ParseFromString(source if path is None else path.read_bytes())
+        except DecodeError as error:
+            raise CorruptModelError(f"{place} not a readable ONNX model: {error}. Was the file cut off in a download?") from error
+    _refuse(place, tensor_problems(proto))
+    external.load(proto, path)
+    _refuse(place, graph_problems(proto))
     return proto
 
 
+def _refuse(place: str, problems: Iterator[str]) -> None:
+    problem = next(problems, None)
+    if problem is not None:
+        raise CorruptModelError(f"{place} no consistent ONNX model: {problem}. Export it anew; onnx.checker may say more.")
+
+
 def load_model(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> ir.Model:
-    """Read an ONNX model into the hub; weights stay where they are in the protobuf until somebody needs them.
+    """Read an ONNX model into the hub, its nodes in order; weights stay in the protobuf until somebody needs them.
 
     Args:
         source: a path, the bytes of a file, or a ``ModelProto``.
 
     Raises:
-        CorruptModelError: the bytes are not an ONNX model, or its graph is inconsistent.
+        CorruptModelError: as :func:`read_proto`.
+        ConversionError: the model has values that the hub does not know.
         FileNotFoundError: there is no such file.
     """
     proto = read_proto(source)
     try:
-        model = ir.from_proto(proto)
-    except (ValueError, TypeError, KeyError) as error:
-        raise CorruptModelError(f"The ONNX model has an inconsistent graph: {error}") from error
+        model = ir.from_proto(densified(proto))
+        say_where(model)
+        _forget_sizes(model)
+        passes.TopologicalSortPass()(model)
+    except (ir.serde.SerdeError, ValueError, TypeError, KeyError) as error:
+        raise _reading_error(error) from error
     _detach(model)
     return model
 
 
+def _reading_error(error: BaseException) -> MLConverterError:
+    """The error in which a chain of wrapped errors ends, as one of ours."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, NotImplementedError):
+        return ConversionError(f"The ONNX model has values that cannot be converted: {error}")
+    return CorruptModelError(f"The ONNX model has an inconsistent graph: {error}. Export it anew; onnx.checker may say more.")
+
+
+def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    """All graphs of a model, those of its functions too."""
+    yield from model.graphs()
+    for function in model.functions.values():
+        yield from (function.graph, *function.subgraphs())
+
+
 def _detach(model: ir.Model) -> None:
     """Give tensors names of their own: renaming one that is backed by a protobuf renames it there, in the caller's model."""
-    for graph in model.graphs():
+    for graph in _graphs(model):
         for value in graph.initializers.values():
             if value.const_value is not None:
-                value.const_value = _named(value.const_value)
+                value.const_value = detached(value.const_value)
         for node in graph:
             for name, attribute in node.attributes.items():
                 if attribute.type is ir.AttributeType.TENSOR and not attribute.is_ref():
-                    node.attributes[name] = ir.AttrTensor(name, _named(attribute.as_tensor()))
+                    node.attributes[name] = ir.AttrTensor(name, detached(attribute.as_tensor()))
 
 
-def _named(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+def _forget_sizes(model: ir.Model) -> None:
+    """Take out sizes that say nothing, or nothing that can be true.
+
+    Negative ones bring shape inference down; those called ``?`` are not all the same; and a list of sizes that is said to
+    have millions of entries would make it set up a tensor of as many axes.
+    """
+    for graph in _graphs(model):
+        computed = [o for node in graph for o in node.outputs]
+        for value in (*graph.inputs, *graph.initializers.values(), *computed):
+            if value.shape is not None and any(dim_of(d) is None for d in value.shape):
+                value.shape = ir.Shape([d if dim_of(d) is not None else None for d in value.shape])
+        for value in computed:
+            if value.shape is not None and len(value.shape) == 1 and isinstance(n := value.shape[0], int) and n > LONGEST_LIST:
+                value.shape = ir.Shape([None])
+
+
+def detached(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    """The same elements under a name of its own: renaming it renames nothing else."""
     if tensor.dtype is ir.DataType.STRING:
         return ir.StringTensor(tensor.numpy(), name=tensor.name)
     return ir.LazyTensor(lambda: tensor, tensor.dtype, cast(ir.Shape, tensor.shape), name=tensor.name)
 
 
 def save_proto(proto: onnx.ModelProto, path: Path) -> None:
-    """Write a protobuf; beyond 2 GB the weights go to a file beside it."""
-    import onnx
+    """Write a model, which is not changed; beyond 2 GB its weights go to a file beside it, ``<name>.data``.
 
-    if proto.ByteSize() < LARGEST_PROTOBUF:
-        path.write_bytes(proto.SerializeToString())
+    Raises:
+        OSError: a file cannot be written.
+    """
+    data = serialized(proto)
+    if data is not None:
+        path.write_bytes(data)
     else:
-        onnx.save(proto, str(path), save_as_external_data=True, location=f"{path.name}.data")
-
-
-def _resolve_external_data(proto: onnx.ModelProto, folder: Path) -> None:
-    from onnx.external_data_helper import load_external_data_for_model, uses_external_data
-
-    outside = [t for t in proto.graph.initializer if uses_external_data(t)]
-    for tensor in outside:
-        location = next(e.value for e in tensor.external_data if e.key == "location")
-        if not (folder / location).is_file():
-            raise CorruptModelError(f"The weight '{tensor.name}' lies in '{location}', which is missing in '{folder}'.")
-    if outside:
-        load_external_data_for_model(proto, str(folder))
+        external.save(proto, path)
 
 
 def to_proto(model: ir.Model) -> onnx.ModelProto:
-    """The model as a protobuf, for the public border."""
-    return ir.to_proto(model)
+    """The model as a protobuf of its own, for the public border; weights that lie in files are read.
+
+    Raises:
+        CorruptModelError: the model is inconsistent, or a file of weights is missing or damaged.
+    """
+    try:
+        if any(isinstance(t, ir.ExternalTensor) for t in _tensors(model)):
+            model = model.clone()  # onnx_ir would write where the file is, but not in which folder
+            _detach(model)
+        return ir.to_proto(model)
+    except (RuntimeError, OSError, ValueError, TypeError) as error:
+        raise _reading_error(error) from error
+
+
+def _tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
+    for graph in _graphs(model):
+        yield from (v.const_value for v in graph.initializers.values() if v.const_value is not None)
+        for attribute in (a for node in graph for a in node.attributes.values()):
+            if attribute.type is ir.AttributeType.TENSOR and not attribute.is_ref():
+                yield attribute.as_tensor()
 
 
 def dim_of(dim: Any) -> Dim:
@@ -115,7 +178,7 @@ def dim_of(dim: Any) -> Dim:
     value = getattr(dim, "value", dim)
     if isinstance(value, int):
         return value if value >= 0 else None
-    return None if value in (None, "", "?") else str(value)
+    return None if value in (None, "", "?") or re.fullmatch(r"\s*-\d+\s*", value) else str(value)
 
 
 def spec_of(value: ir.Value) -> TensorSpec:
@@ -126,7 +189,7 @@ def spec_of(value: ir.Value) -> TensorSpec:
 
 def numpy_name(dtype: ir.DataType | None) -> str:
     """Numpy's name of an ONNX element type, ``"unknown"`` where the graph has none."""
-    if dtype is None:
+    if dtype in (None, ir.DataType.UNDEFINED):
         return "unknown"
     if dtype is ir.DataType.STRING:
         return "object"

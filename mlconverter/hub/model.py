@@ -14,11 +14,19 @@ if TYPE_CHECKING:
 WEIGHT_KEY = "mlconverter.weight"
 """Metadata key of an initializer that is a weight: the name under which its links know it."""
 
+SOURCE_KEY = "mlconverter.source"
+"""Metadata key of a constant that its source knows by another name than its value's; empty where it has no place there."""
+
 ROLE_KEY = "mlconverter.role"
 """Metadata key of an initializer whose source says what it is: ``parameter`` or ``buffer``."""
 
 BATCH = "batch"
 """Name of a batch that this package frees."""
+
+
+def is_weight(value: ir.Value | None) -> bool:
+    """Whether a value is an initializer that holds a weight."""
+    return value is not None and WEIGHT_KEY in value.metadata_props
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,11 @@ def version_of(node: ir.Node, opsets: dict[str, int]) -> int | None:
     return None if found is None else int(found.since_version)
 
 
+def specified(model: ir.Model, graph: ir.Graph | ir.Function) -> list[ir.Node]:
+    """The nodes of a graph whose operators the specification knows; reading a model has checked those against it."""
+    return [n for n in graph if n.domain in DEFAULT_DOMAINS and version_of(n, model.opset_imports) is not None]
+
+
 @cache
 def _defaults(op: str, domain: str, opset: int) -> dict[str, Any]:
     from onnx.helper import get_attribute_value

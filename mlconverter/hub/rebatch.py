@@ -16,6 +16,7 @@ from mlconverter.errors import ConversionError
 from mlconverter.hub import batch_layers, batch_rules  # noqa: F401  (they register their rules)
 from mlconverter.hub.batch_axis import Batch, Mixes, Op, Shape, follow
 from mlconverter.hub.model import BATCH, HubModel
+from mlconverter.hub.naming import Names
 from mlconverter.hub.nodes import Call, call_of, op_name, opset_of, version_of
 from mlconverter.hub.normalise import normalise
 from mlconverter.signature import TensorSpec
@@ -38,7 +39,7 @@ def free_batch(hub: HubModel) -> HubModel:
         ConversionError: an operator mixes the items of a batch, or nobody can tell where it leaves them.
     """
     model = normalise(hub.model)
-    graph = model.graph
+    graph, names = model.graph, Names(model)
     batches: dict[ir.Value, Batch] = {v: Batch(0) for v in graph.inputs if v.name not in graph.initializers}
     for node in graph:
         try:
@@ -48,7 +49,7 @@ def free_batch(hub: HubModel) -> HubModel:
                 if batch is not None and value.name:
                     batches[value] = _checked(batch, shape)
             if node.op_type == "Reshape" and found[0] is not None and op.batches[0] is not None:
-                _adapt(graph, node, op, op.batches[0], found[0])
+                _adapt(graph, node, op, op.batches[0], found[0], names)
         except Mixes as reason:
             raise ConversionError(f"{op_name(node)} '{node.name or node.outputs[0].name}' {reason}") from reason
     outputs = tuple(_freed(s, batches.get(v)) for s, v in zip(hub.signature.outputs, graph.outputs, strict=True))
@@ -90,7 +91,7 @@ def _checked(batch: Batch, shape: Shape | None) -> Batch:
     return batch
 
 
-def _adapt(graph: ir.Graph, node: ir.Node, op: Op, before: Batch, after: Batch) -> None:
+def _adapt(graph: ir.Graph, node: ir.Node, op: Op, before: Batch, after: Batch, names: Names) -> None:
     """Let the target of a Reshape say the sizes of one item, and leave the batch free."""
     target = op.ints(1) or []
     sizes = [given if size is None else size for given, size in zip(target, op.result, strict=True)]
@@ -105,7 +106,7 @@ def _adapt(graph: ir.Graph, node: ir.Node, op: Op, before: Batch, after: Batch) 
     if len(node.inputs) < 2:
         node.attributes["shape"] = ir.AttrInt64s("shape", sizes)
         return
-    name = f"{node.outputs[0].name}_free_shape"
+    name = names.new(f"{node.outputs[0].name}_free_shape")
     value = ir.Value(
         name=name, shape=ir.Shape((len(sizes),)), type=ir.TensorType(ir.DataType.INT64), const_value=ir.tensor(values, name=name)
     )

@@ -259,9 +259,24 @@ class TestIntermediates:
         path = zoo.model("mediapipe", "hand_recrop.tflite")
         made = Converter(model_path=path, output_dir=tmp_path).to_onnx()
         (kept,) = tmp_path.glob("*.onnx")
-        kept.write_bytes(small_onnx().SerializeToString())
-        again = Converter(model_path=path, output_dir=tmp_path / "other", load_intermediate_models_from_disk=True)
+        other = small_onnx().SerializeToString()
+        kept.write_bytes(other)
+        again = Converter(model_path=path, output_dir=tmp_path, load_intermediate_models_from_disk=True)
         assert again.to_onnx() == made
+        assert not any("read from" in note for note in again.report.notes)
+        assert kept.read_bytes() == other
+        third = Converter(model_path=path, output_dir=tmp_path, load_intermediate_models_from_disk=True)
+        assert third.to_onnx() == made
+        assert any("read from" in note for note in third.report.notes)
+
+    @pytest.mark.parametrize("content", [b"", b"garbage"])
+    def test_a_damaged_file_is_in_nobodys_way(self, tmp_path: Path, content: bytes) -> None:
+        path = zoo.model("mediapipe", "hand_recrop.tflite")
+        made = Converter(model_path=path, output_dir=tmp_path).to_onnx()
+        for file in (*tmp_path.glob("*.onnx"), *(tmp_path / ".mlconverter").iterdir()):
+            file.write_bytes(content)
+            again = Converter(model_path=path, output_dir=tmp_path, load_intermediate_models_from_disk=True)
+            assert again.to_onnx() == made
 
     def test_other_options_are_other_files(self, tmp_path: Path) -> None:
         path = zoo.model("mediapipe", "hand_recrop.tflite")

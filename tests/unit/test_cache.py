@@ -5,6 +5,7 @@ import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -30,12 +31,43 @@ class TestAtomicWrite:
         assert atomic_write(tmp_path / "f.bin", b"abc").read_bytes() == b"abc"
         assert _visible(tmp_path) == ["f.bin"]
 
-    def test_a_writer_gets_the_same_folder_and_extension(self, tmp_path):
+    def test_a_writer_gets_the_same_name_and_may_write_more_beside_it(self, tmp_path):
         def write(path):
-            assert (path.parent, path.suffix) == (tmp_path, ".onnx")
+            assert path.name == "f.onnx" and path.parent.parent == tmp_path
             path.write_bytes(b"abc")
+            path.with_name("f.onnx.data").write_bytes(b"def")
 
+        (tmp_path / "f.onnx.data").write_bytes(b"old")
         assert atomic_write(tmp_path / "f.onnx", write).read_bytes() == b"abc"
+        assert (tmp_path / "f.onnx.data").read_bytes() == b"def"
+        assert _visible(tmp_path) == ["f.onnx", "f.onnx.data"]
+
+    def test_what_belongs_to_a_file_is_there_before_it(self, tmp_path, monkeypatch):
+        moved, replace_ = [], Path.replace
+
+        def watched(path, target):
+            moved.append(path.name)
+            return replace_(path, target)
+
+        def write(path):
+            path.write_bytes(b"abc")
+            path.with_name("f.onnx.data").write_bytes(b"def")
+
+        monkeypatch.setattr(Path, "replace", watched)
+        atomic_write(tmp_path / "f.onnx", write)
+        assert moved == ["f.onnx.data", "f.onnx"]
+
+    def test_a_folder_in_the_way_of_several_files_leaves_all_as_they_were(self, tmp_path):
+        def write(path):
+            path.write_bytes(b"abc")
+            path.with_name("f.onnx.data").write_bytes(b"def")
+
+        (tmp_path / "f.onnx").mkdir()
+        (tmp_path / "f.onnx.data").write_bytes(b"old")
+        with pytest.raises(SaveError):
+            atomic_write(tmp_path / "f.onnx", write)
+        assert (tmp_path / "f.onnx.data").read_bytes() == b"old"
+        assert _visible(tmp_path) == ["f.onnx", "f.onnx.data"]
 
     def test_an_existing_file_is_replaced(self, tmp_path):
         (tmp_path / "f").write_bytes(b"a much longer content")
@@ -132,22 +164,69 @@ class TestIntermediateStore:
         path.unlink() if content is None else path.write_bytes(content)
         assert store.lookup(KEY) is None
 
-    def test_a_file_of_somebody_else_is_never_overwritten(self, store):
+    def test_a_file_that_was_edited_is_never_overwritten_and_in_nobodys_way(self, store):
         path = store.store(KEY, lambda p: p.write_bytes(b"model"))
         path.write_bytes(b"edited by hand")
-        with pytest.raises(SaveError, match="not overwritten"):
-            store.store(KEY, lambda p: p.write_bytes(b"model"))
+        other = store.store(KEY, lambda p: p.write_bytes(b"model"))
         assert path.read_bytes() == b"edited by hand"
-        assert _visible(store.folder) == [path.name]
+        assert other != path and other.read_bytes() == b"model"
+        assert store.lookup(KEY) == other
+        assert store.store(KEY, lambda p: p.write_bytes(b"model")) == other
 
-    @pytest.mark.parametrize("text", ["", "[]", "{}", '{"file": 3}', '{"file": "/etc/passwd", "sha256": "", "key": {}}'])
-    def test_a_broken_manifest_is_no_manifest(self, store, text):
+    @pytest.mark.parametrize("rest", [b"", b"mod"])
+    def test_a_file_that_was_cut_off_is_replaced(self, store, rest):
         path = store.store(KEY, lambda p: p.write_bytes(b"model"))
-        (manifest,) = (store.folder / MANIFESTS).iterdir()
-        manifest.write_text(text)
+        path.write_bytes(rest)
         assert store.lookup(KEY) is None
         assert store.store(KEY, lambda p: p.write_bytes(b"model")) == path
         assert store.lookup(KEY) == path
+        assert path.read_bytes() == b"model"
+
+    @pytest.mark.parametrize("where", ["model", "manifest"])
+    def test_a_folder_in_the_place_of_a_file_is_in_nobodys_way(self, store, where):
+        path = store.store(KEY, lambda p: p.write_bytes(b"model"))
+        (manifest,) = (store.folder / MANIFESTS).iterdir()
+        taken = path if where == "model" else manifest
+        taken.unlink()
+        (taken / "of somebody").mkdir(parents=True)
+        assert store.lookup(KEY) is None
+        again = store.store(KEY, lambda p: p.write_bytes(b"model"))
+        assert again.read_bytes() == b"model"
+        assert store.lookup(KEY) == again
+        assert (taken / "of somebody").is_dir()
+
+    @pytest.mark.parametrize("where", ["model", "manifest"])
+    def test_a_file_that_cannot_be_read_is_in_nobodys_way(self, store, where, monkeypatch):
+        path = store.store(KEY, lambda p: p.write_bytes(b"model"))
+        (manifest,) = (store.folder / MANIFESTS).iterdir()
+        locked, open_ = path if where == "model" else manifest, Path.open
+
+        def guarded(self, mode="r", *args, **kwargs):  # file modes do not stop an administrator
+            if self == locked and "r" in mode:
+                raise PermissionError(errno.EACCES, "Permission denied")
+            return open_(self, mode, *args, **kwargs)
+
+        monkeypatch.setattr(Path, "open", guarded)
+        assert store.lookup(KEY) is None
+        again = store.store(KEY, lambda p: p.write_bytes(b"model"))
+        monkeypatch.undo()
+        assert again.read_bytes() == b"model"
+        assert store.lookup(KEY) == again
+
+    def test_files_that_belong_together_stay_together(self, store):
+        def write(path):
+            path.write_text(f"see {path.name}.data")
+            path.with_name(f"{path.name}.data").write_bytes(b"weights")
+
+        path = store.store(KEY, write)
+        assert path.with_name(path.read_text().removeprefix("see ")).read_bytes() == b"weights"
+        assert store.lookup(KEY) == path
+        assert store.store(KEY, write) == path
+        path.with_name(f"{path.name}.data").write_bytes(b"damaged")
+        assert store.lookup(KEY) is None
+        again = store.store(KEY, write)
+        assert again != path
+        assert store.lookup(KEY) == again
 
     def test_the_manifest_can_be_read_by_people(self, store):
         path = store.store(KEY, lambda p: p.write_bytes(b"model"))

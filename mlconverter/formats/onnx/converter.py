@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from mlconverter.base import BaseConverter
 from mlconverter.conversion import Conversion
-from mlconverter.errors import ConversionError, SignatureError
+from mlconverter.errors import SignatureError
 from mlconverter.formats.onnx.wire import is_onnx_file
 from mlconverter.hub.io import load_model, read_proto, signature_of, to_proto
 from mlconverter.hub.model import HubModel
+from mlconverter.hub.stored import placeless, sparse_links, stored_weights, with_weights
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
 from mlconverter.signature import IOSignature
@@ -68,7 +67,7 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
 
     def _to_onnx(self, options: ConvertOptions) -> HubModel:
         model = load_model(self._proto)
-        return HubModel(model, self._border)
+        return HubModel(model, self._border, sparse_links(self._proto), placeless(model))
 
     def _signature(self, options: ConvertOptions) -> IOSignature:
         return self._border
@@ -104,21 +103,10 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
         return Conversion(proto, signature_of(load_model(proto)))
 
     def _stored_weights(self, sources: Iterable[str]) -> dict[str, Array]:
-        from onnx import numpy_helper
-
-        wanted = set(sources)
-        found = {name: numpy_helper.to_array(tensor) for name, tensor in _weights(self._proto.graph) if name in wanted}
-        if len(found) < len(wanted):
-            missing = sorted(wanted - set(found))
-            raise ConversionError(f"The weights {missing} are computed inside the model and have no place of their own in it.")
-        return found
+        return stored_weights(self._proto, sources)
 
     def _with_weights(self, changed: Mapping[str, Array]) -> onnx.ModelProto:
-        result = _copied(self._proto)
-        for name, tensor in _weights(result.graph):
-            if name in changed:
-                _store(tensor, changed[name])
-        return result
+        return with_weights(self._proto, changed)
 
 
 def _copied(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -128,30 +116,3 @@ def _copied(proto: onnx.ModelProto) -> onnx.ModelProto:
     copy = ModelProto()
     copy.CopyFrom(proto)
     return copy
-
-
-def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto]]:
-    """Tensors of a graph and its subgraphs that may be weights, by the name of their value."""
-    for tensor in graph.initializer:
-        yield tensor.name, tensor
-    for node in graph.node:
-        for attribute in node.attribute:
-            if node.op_type == "Constant" and attribute.name == "value":
-                yield node.output[0], attribute.t
-            if attribute.HasField("g"):
-                yield from _weights(attribute.g)
-            for inner in attribute.graphs:
-                yield from _weights(inner)
-
-
-def _store(tensor: onnx.TensorProto, array: np.ndarray[Any, Any]) -> None:
-    """Put values into a tensor in the form in which it holds them already: raw bytes or a typed list."""
-    from onnx import TensorProto
-
-    typed = {int(TensorProto.FLOAT): "float_data", int(TensorProto.DOUBLE): "double_data"}.get(tensor.data_type)
-    if typed is not None and not tensor.HasField("raw_data") and len(getattr(tensor, typed)):
-        getattr(tensor, typed)[:] = array.reshape(-1).tolist()
-        return
-    for field in ("float_data", "int32_data", "double_data"):
-        tensor.ClearField(field)
-    tensor.raw_data = np.ascontiguousarray(array).tobytes()

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mlconverter.errors import CorruptModelError, NotRunnableError
+from mlconverter.hub.io import save_proto
+from mlconverter.hub.protobuf import serialized
 from mlconverter.signature import IOSignature
 from mlconverter.verification import BaseRunner
 
 if TYPE_CHECKING:
     import onnx
 
-LARGEST_IN_MEMORY = 2**31 - 1
-"""A protobuf beyond this many bytes cannot be handed over in memory."""
-
 
 class OnnxRuntimeRunner(BaseRunner):
     """ONNX Runtime on the CPU.
 
     Args:
-        model: the model.
+        model: the model; one beyond 2 GB is handed over in a temporary folder, which :meth:`close` removes.
         signature: its inputs and outputs.
         optimise: whether ONNX Runtime may rewrite the graph; without, every operator runs as it stands.
 
@@ -39,20 +40,44 @@ class OnnxRuntimeRunner(BaseRunner):
         options.log_severity_level = 4
         if not optimise:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        if model.ByteSize() > LARGEST_IN_MEMORY:
-            raise NotRunnableError("The model is larger than 2 GB, which ONNX Runtime cannot take from memory.")
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        handed = self._handed_over(model)
         try:
-            self._session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            self._session: Any = ort.InferenceSession(handed, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime raises classes of its own, one for each status, without a common base
-            _check(model)
+            try:
+                _check(handed)
+            finally:
+                self.close()
             raise NotRunnableError(f"ONNX Runtime does not load the model: {error}") from error
+
+    def _handed_over(self, model: onnx.ModelProto) -> bytes | str:
+        """The model as ONNX Runtime takes it: from memory, or from a file where a protobuf cannot hold the weights."""
+        data = serialized(model)
+        if data is not None:
+            return data
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix="mlconverter-")
+            path = Path(self._folder.name) / "model.onnx"
+            save_proto(model, path)
+        except OSError as error:
+            self.close()
+            raise NotRunnableError(f"ONNX Runtime takes a model beyond 2 GB from a file alone, and {error}.") from error
+        return str(path)
 
     def _run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         names = [o.name for o in self._session.get_outputs()]
         return dict(zip(names, self._session.run(names, dict(inputs)), strict=True))
 
+    def close(self) -> None:
+        """Let go of the session, and of the files that it reads."""
+        self._session = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
 
-def _check(model: onnx.ModelProto) -> None:
+
+def _check(model: bytes | str) -> None:
     """Tell a model that is none from one that this runtime merely has no kernels for.
 
     Raises:

@@ -277,6 +277,23 @@ def test_several_free_sizes(sizes):
     check(made, {"x": weight(*sizes, 8)})
 
 
+@pytest.mark.parametrize("length", [2, 5, 8])
+def test_half_of_a_free_length(length):
+    nodes = [node("Shape", "x", "s", start=1, end=2), node("Add", "s three", "more"), node("Div", "more two", "half")]
+    nodes.append(node("Slice", "x zero half axis", "y"))
+    weights = {"three": ints(3), "two": ints(2), "zero": ints(0), "axis": ints(1)}
+    check(model(nodes, {"x": (N, "length", 4)}, {"y": FLOAT}, weights), {"x": weight(3, length, 4)})
+
+
+def test_half_of_what_may_be_negative_is_refused():
+    """Towards zero, as ONNX divides, is not down, as FLOOR_DIV does."""
+    nodes = [node("Shape", "x", "s", start=1, end=2), node("Sub", "s three", "less"), node("Div", "less two", "half")]
+    nodes.append(node("Slice", "x half far axis", "y"))
+    weights = {"three": ints(3), "two": ints(2), "far": ints(99), "axis": ints(1)}
+    with pytest.raises(UnsupportedOpsError, match="Div"):
+        Converter(model(nodes, {"x": (N, "length", 4)}, {"y": FLOAT}, weights)).to_tflite()
+
+
 def test_a_convolution_over_free_sizes():
     nodes = [node("Conv", "x w", "a", pads=[1] * 4, strides=[2, 2]), node("GlobalAveragePool", "a", "g"), node("Mul", "a g", "y")]
     made = model(nodes, {"x": (N, 3, "h", "w")}, {"y": FLOAT}, {"w": weight(4, 3, 3, 3)})

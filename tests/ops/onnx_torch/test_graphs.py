@@ -199,6 +199,34 @@ def test_expand_by_the_size_of_another_input():
 # -- what was wrong once -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("length", [1, 2, 3, 8])
+@pytest.mark.parametrize(("by", "expected"), [(2, "start"), (-2, "end")])
+def test_a_difference_of_sizes_is_divided_towards_zero(length, by, expected):
+    """(length - 3) / 2 is 0 for a length of 2, where rounding down gives -1."""
+    nodes = [
+        node("Shape", "x", "shape", start=1, end=2),
+        node("Sub", "shape three", "less"),
+        node("Div", "less by", "half"),
+        node("Slice", "x half far axis" if expected == "start" else "x zero half axis", "y"),
+    ]
+    weights = {"three": ints(3), "by": ints(by), "far": ints(99), "zero": ints(0), "axis": ints(1)}
+    source = model(nodes, {"x": (2, "length")}, {"y": FLOAT}, weights)
+    check(source, {"x": weight(2, length)})
+
+
+@pytest.mark.parametrize("length", [2, 5])
+def test_a_difference_of_sizes_may_be_minus_one(length):
+    nodes = [
+        node("Shape", "x", "shape", start=1, end=2),
+        node("Sub", "shape three", "less"),
+        node("Equal", "less minus", "same"),
+        node("Where", "same seven less", "z"),
+        node("Add", "z shape", "y"),
+    ]
+    weights = {"three": ints(3), "minus": ints(-1), "seven": ints(7)}
+    check(model(nodes, {"x": (2, "length")}, {"y": INT64}, weights), {"x": weight(2, length)})
+
+
 def test_slopes_of_old_opsets_belong_to_channels():
     x, slope = weight(2, 4, 3, 4), weight(4)
     module = Converter(

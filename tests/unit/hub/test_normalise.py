@@ -5,6 +5,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from mlconverter.errors import ConversionError, CorruptModelError
 from mlconverter.hub.model import WEIGHT_KEY
 from mlconverter.hub.normalise import is_weight, mark_weights, normalise
 from tests.ops.onnx_torch.models import FLOAT, INT64, N, ints, model, node, weight
@@ -99,3 +100,60 @@ def test_unused_nodes_are_gone():
     nodes = [node("Relu", "x", "y"), node("Shape", "x", "unused")]
     assert ops(normal(model(nodes, {"x": (N, 3)}, {"y": FLOAT}))) == ["Relu"]
     assert INT64 == onnx.TensorProto.INT64
+
+
+BAD: list[tuple[str, list[onnx.NodeProto], dict[str, np.ndarray]]] = [
+    ("an index beyond the end", [node("Gather", "w i", "a", axis=0)], {"w": ints(1, 2), "i": ints(7)}),
+    ("an axis that is not there", [node("Slice", "w i i i", "a")], {"w": ints(1, 2), "i": ints(7)}),
+    ("axes of another rank", [node("Transpose", "w", "a", perm=[0, 1])], {"w": ints(1, 2)}),
+    ("another number of elements", [node("Reshape", "w i", "a")], {"w": ints(1, 2), "i": ints(7)}),
+    ("an axis with elements", [node("Squeeze", "w i", "a")], {"w": ints(1, 2), "i": ints(0)}),
+    ("a division by zero", [node("Div", "w i", "a")], {"w": ints(1, 2), "i": ints(0)}),
+    ("a step of zero", [node("Range", "w w i", "a")], {"w": np.array(1), "i": np.array(0)}),
+    ("parts that do not make up the whole", [node("Split", "w i", "a")], {"w": ints(1, 2), "i": ints(1)}),
+    ("sizes below zero", [node("ConstantOfShape", "i", "a")], {"i": ints(-7)}),
+    ("a size that is not there", [node("Shape", "x", "s"), node("Gather", "s i", "a", axis=0)], {"i": ints(7)}),
+    ("an axis that a shape has not", [node("Shape", "x", "s"), node("Slice", "s i i i", "a")], {"i": ints(7)}),
+    ("shapes along another axis", [node("Shape", "x", "s"), node("Concat", "s i", "a", axis=4)], {"i": ints(7)}),
+]
+
+
+@pytest.mark.parametrize(("nodes", "weights"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
+def test_a_node_that_makes_no_sense_is_left_alone(nodes, weights):
+    rest = [node("Cast", "a", "b", to=FLOAT), node("Add", "x b", "y")]
+    found = normal(model([*nodes, *rest], {"x": (N, 3)}, {"y": FLOAT}, weights))
+    assert nodes[-1].op_type in ops(found)
+
+
+def test_operators_of_an_opset_that_nobody_knows_are_left_alone():
+    nodes = [
+        node("Cast", "x", "a"),
+        node("Shape", "a", "s"),
+        node("Reshape", "a", "b"),
+        node("Split", "b", "y"),
+        node("Conv", "", "z"),
+    ]
+    made = model(nodes, {"x": (N, 3)}, {"y": FLOAT, "z": FLOAT}, opset=10_000)
+    assert ops(normal(made)) == ["Cast", "Reshape", "Split", "Conv"]
+
+
+def test_functions_of_another_opset_are_refused():
+    made = model([onnx.helper.make_node("F", ["x"], ["y"], domain="local")], {"x": (N, 3)}, {"y": FLOAT})
+    made.functions.append(
+        onnx.helper.make_function("local", "F", ["a"], ["b"], [node("Relu", "a", "b")], [onnx.helper.make_opsetid("", 13)])
+    )
+    made.opset_import.append(onnx.helper.make_opsetid("local", 1))
+    with pytest.raises(ConversionError, match="version 13"):
+        normal(made)
+
+
+def test_contradicting_shapes_are_refused():
+    made = model([node("Relu", "x", "a"), node("Identity", "a", "b"), node("Relu", "b", "y")], {"x": (N, 3)}, {"y": FLOAT})
+    made.graph.value_info.extend(onnx.helper.make_tensor_value_info(n, FLOAT, s) for n, s in (("a", [1]), ("b", [1, 2])))
+    with pytest.raises(CorruptModelError, match="two shapes"):
+        normal(made)
+
+
+def test_the_target_of_an_old_reshape_is_no_input():
+    made = model([node("Reshape", "x", "y", shape=[2, 3])], {"x": (6,)}, {"y": FLOAT}, opset=1)
+    assert normal(made).graph.outputs[0].shape in (None, ir.Shape([2, 3]))

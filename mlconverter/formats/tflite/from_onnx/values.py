@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mlconverter.formats.tflite.from_onnx.ops import Refused
 from mlconverter.formats.tflite.layout import Order
+from mlconverter.hub.sizes import never_negative
 
 Array = npt.NDArray[Any]
 
@@ -173,6 +174,11 @@ class Size:
 
     def __mod__(self, other: Any) -> Any:
         return self._with("FLOOR_MOD", self, other)
+
+    def never_negative(self) -> bool:
+        """Whether it is the length of an axis, or made of such by nothing that goes below zero."""
+        keeps_sign = self.op in ("ADD", "MUL", "FLOOR_DIV", "FLOOR_MOD")
+        return self.op == "length" or (keeps_sign and all(never_negative(a) for a in self.args))
 
     @staticmethod
     def _with(op: str, a: Any, b: Any) -> Any:

@@ -1,0 +1,175 @@
+"""Where an ONNX protobuf keeps its weights, by which names links know them, and how trained ones get in again.
+
+A weight of the main graph is known by its value's name. One in a nested graph or a function is known by the way
+there too, as other graphs may hold another one of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir as ir
+
+from mlconverter.errors import ConversionError
+from mlconverter.hub import sparse
+from mlconverter.hub.model import SOURCE_KEY
+from mlconverter.hub.nodes import DEFAULT_DOMAINS
+from mlconverter.hub.weights import Array, Densify, WeightLink
+
+if TYPE_CHECKING:
+    import onnx
+
+_FIELDS = {"value": "t", "value_float": "f", "value_floats": "floats", "sparse_value": "sparse_tensor"}
+"""Attributes of Constant that hold floats, and the fields of the protobuf where they stand."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a weight is kept: a tensor, a sparse tensor, or an attribute that holds numbers."""
+
+    name: str
+    holder: Any
+
+    @property
+    def kind(self) -> str:
+        return str(self.holder.DESCRIPTOR.name)
+
+    def get(self) -> Array:
+        if self.kind == "AttributeProto":
+            return np.array(self.holder.f if self.holder.name == "value_float" else self.holder.floats, np.float32)
+        return ir.serde.TensorProtoTensor(self.holder.values if self.kind == "SparseTensorProto" else self.holder).numpy()
+
+    def put(self, array: Array) -> None:
+        if self.kind != "AttributeProto":
+            _put(self.holder.values if self.kind == "SparseTensorProto" else self.holder, array)
+        elif self.holder.name == "value_float":
+            self.holder.f = array.item()
+        else:
+            self.holder.floats[:] = array.tolist()
+
+
+def _places(proto: onnx.ModelProto) -> Iterator[_Place]:
+    yield from _in_graph(proto.graph, "")
+    for f in proto.functions:
+        yield from _in_nodes(f.node, _function_prefix(f.domain, f.name, f.overload))
+
+
+def _function_prefix(domain: str, name: str, overload: str) -> str:
+    return f"{domain}::{name}{':' if overload else ''}{overload}/"
+
+
+def _graph_prefix(prefix: str, output: str, attribute: str, index: int) -> str:
+    return f"{prefix}{output}.{attribute}.{index}/"
+
+
+def _in_graph(graph: onnx.GraphProto, prefix: str) -> Iterator[_Place]:
+    for tensor in graph.initializer:
+        yield _Place(prefix + tensor.name, tensor)
+    for held in graph.sparse_initializer:
+        yield _Place(prefix + held.values.name, held)
+    yield from _in_nodes(graph.node, prefix)
+
+
+def _in_nodes(nodes: Iterable[onnx.NodeProto], prefix: str) -> Iterator[_Place]:
+    for node in nodes:
+        output = next(iter(node.output), "")
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and not attribute.ref_attr_name:
+                field = _FIELDS.get(attribute.name)
+                if field is not None:
+                    yield _Place(prefix + output, getattr(attribute, field) if field in ("t", "sparse_tensor") else attribute)
+            for i, graph in enumerate([attribute.g] if attribute.HasField("g") else attribute.graphs):
+                yield from _in_graph(graph, _graph_prefix(prefix, output, attribute.name, i))
+
+
+def _put(tensor: onnx.TensorProto, array: Array) -> None:
+    """Put values into a tensor in the form in which it holds them already: raw bytes or a typed list."""
+    typed = {int(tensor.FLOAT): "float_data", int(tensor.DOUBLE): "double_data"}.get(tensor.data_type, "")
+    if typed and not tensor.HasField("raw_data") and len(getattr(tensor, typed)):
+        getattr(tensor, typed)[:] = array.reshape(-1).tolist()
+        return
+    for field in ("float_data", "int32_data", "double_data"):
+        tensor.ClearField(field)
+    tensor.raw_data = np.ascontiguousarray(array).tobytes()
+
+
+def stored_weights(proto: onnx.ModelProto, names: Iterable[str]) -> dict[str, Array]:
+    """Weights as a model stores them, by the names that links use; of sparse ones the elements that are there.
+
+    Raises:
+        ConversionError: one has no place of its own in the model.
+    """
+    wanted = set(names)
+    found: dict[str, Array] = {}
+    for place in _places(proto):
+        if place.name in wanted:
+            if place.name in found:
+                raise ConversionError(f"Two weights of the model are called '{place.name}', so that none can be written back.")
+            found[place.name] = place.get()
+    missing = sorted(wanted - set(found))
+    if missing:
+        raise ConversionError(f"The weights {missing} are computed inside the model and have no place of their own in it.")
+    return found
+
+
+def with_weights(proto: onnx.ModelProto, changed: Mapping[str, Array]) -> onnx.ModelProto:
+    """A copy of a model with other weights in their places, and nothing else touched."""
+    from onnx import ModelProto
+
+    result = ModelProto()
+    result.CopyFrom(proto)
+    for place in _places(result):
+        if place.name in changed:
+            place.put(changed[place.name])
+    return result
+
+
+def sparse_links(proto: onnx.ModelProto) -> tuple[WeightLink, ...]:
+    """How dense weights come from the sparse ones that a model stores."""
+    return tuple(
+        WeightLink(place.name, place.name, (Densify(tuple(place.holder.dims), sparse.positions(place.holder)),))
+        for place in _places(proto)
+        if place.kind == "SparseTensorProto"
+    )
+
+
+def say_where(model: ir.Model) -> None:
+    """Note on the constants of functions and nested graphs by which names their source knows them."""
+    _say_where(model.graph, "")
+    for function in model.functions.values():
+        _say_where(function.graph, _function_prefix(function.domain, function.name, function.overload))
+
+
+def _say_where(graph: ir.Graph, prefix: str) -> None:
+    for value in graph.initializers.values() if prefix else ():
+        value.metadata_props[SOURCE_KEY] = f"{prefix}{value.name}"
+    for node in graph:
+        output = (node.outputs[0].name or "") if node.outputs else ""
+        if prefix and node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and node.outputs:
+            node.outputs[0].metadata_props[SOURCE_KEY] = "" if _refers(node) else f"{prefix}{output}"
+        for name, attribute in node.attributes.items():
+            for i, inner in enumerate(_graphs(attribute)):
+                _say_where(inner, _graph_prefix(prefix, output, name, i))
+
+
+def _refers(node: ir.Node) -> bool:
+    return any(attribute.is_ref() for attribute in node.attributes.values())
+
+
+def _graphs(attribute: ir.Attr) -> Sequence[ir.Graph]:
+    if attribute.is_ref() or attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+        return ()
+    return [attribute.as_graph()] if attribute.type is ir.AttributeType.GRAPH else attribute.as_graphs()
+
+
+def placeless(model: ir.Model) -> tuple[str, ...]:
+    """Notes on constants that cannot be trained, as their values stand wherever a function is called."""
+    return tuple(
+        f"'{node.outputs[0].name}' in the function '{function.name}' stays as it is: each call of the function brings its value."
+        for function in model.functions.values()
+        for node in function.all_nodes()
+        if node.outputs and node.outputs[0].metadata_props.get(SOURCE_KEY) == "" and "value" in node.attributes
+    )
