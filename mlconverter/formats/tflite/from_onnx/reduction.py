@@ -10,7 +10,6 @@ from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.values import Ints, Runtime, Stored, Wire
 from mlconverter.formats.tflite.layout import positions, without
 
-
 EXTREMES = ("REDUCE_MAX", "REDUCE_MIN")
 """Of nothing they are infinite, which only real numbers can be."""
 
