@@ -89,6 +89,51 @@ def test_what_another_name_is_read_by_is_not_fused():
     check(model(nodes, {"x": (N, 3, 5, 5)}, {"y": FLOAT, "r": FLOAT}, {"w": weight(5, 3, 3, 3)}))
 
 
+def test_what_two_read_under_another_name_is_not_fused():
+    nodes = [node("Conv", "x w", "a"), node("Dropout", "a", "d"), node("Relu", "d", "r"), node("Neg", "d", "y")]
+    check(model(nodes, {"x": (N, 3, 5, 6)}, {"y": FLOAT, "r": FLOAT}, {"w": weight(4, 3, 3, 3)}, opset=13))
+
+
+def test_what_is_reshaped_there_and_back_is_not_fused_where_something_else_reads_it():
+    nodes = [node("MatMul", "x w", "a"), node("Reshape", "a there", "b"), node("Reshape", "b back", "c"), node("Relu", "c", "r")]
+    nodes.append(node("Neg", "b", "y"))
+    weights = {"w": weight(4, 6), "there": ints(-1, 2, 3), "back": ints(-1, 6)}
+    check(model(nodes, {"x": (N, 4)}, {"y": FLOAT, "r": FLOAT}, weights))
+
+
+def test_an_activation_is_fused_through_renamed_axes():
+    nodes = [node("Conv", "x w", "a"), node("Transpose", "a", "t", perm=[0, 2, 3, 1]), node("Relu", "t", "y")]
+    made = check(model(nodes, {"x": (N, 3, 5, 6)}, {"y": FLOAT}, {"w": weight(4, 3, 3, 3)}))
+    assert fused(made) == [("TRANSPOSE", 0), ("CONV_2D", 1)]
+
+
+WITH_ACTIVATION = {
+    "Add": [node("Add", "x x", "a")],
+    "Sub": [node("Sub", "x c", "a")],
+    "Mul": [node("Mul", "x x", "a")],
+    "Div": [node("Div", "x c", "a")],
+    "Conv": [node("Conv", "x w", "a")],
+    "depthwise": [node("Conv", "x d", "a", group=4)],
+    "MaxPool": [node("MaxPool", "x", "a", kernel_shape=[2, 2])],
+    "AveragePool": [node("AveragePool", "x", "a", kernel_shape=[2, 2])],
+}
+
+
+@pytest.mark.parametrize("before", WITH_ACTIVATION)
+@pytest.mark.parametrize("bounds", [(0, 6), (-1, 1), (0, 3.4028234663852886e38)])
+def test_activations_within_the_operator_before(before, bounds):
+    weights = {
+        "c": number(1.5),
+        "w": weight(5, 4, 3, 3),
+        "d": weight(4, 1, 3, 3),
+        "low": number(bounds[0]),
+        "high": number(bounds[1]),
+    }
+    nodes = [*WITH_ACTIVATION[before], node("Clip", "a low high", "y")]
+    made = check(model(nodes, {"x": (N, 4, 6, 7)}, {"y": FLOAT}, weights), low=-4, high=4)
+    assert [a for _, a in fused(made) if a] == [{(0, 6): 3, (-1, 1): 2, (0, 3.4028234663852886e38): 1}[bounds]]
+
+
 def test_a_filter_that_two_use_is_scaled_for_one():
     nodes = [node("Conv", "x w", "a"), node("Mul", "a c", "p"), node("Conv", "x w", "b"), node("Add", "p b", "y")]
     check(model(nodes, {"x": (N, 3, 5, 6)}, {"y": FLOAT}, {"w": weight(4, 3, 3, 3), "c": number(3)}))

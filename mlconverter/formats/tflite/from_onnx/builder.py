@@ -32,7 +32,8 @@ class Builder:
     Attributes:
         operations: in order of execution.
         producers: which of them computes a tensor.
-        shared: tensors that more than one node reads, or that are outputs of the graph.
+        shared: tensors of values that more than one node reads, or that are outputs of the graph.
+        read: tensors whose elements an operator reads already.
         node: the ONNX node that is being translated.
     """
 
@@ -40,6 +41,7 @@ class Builder:
         self.operations: list[Operation] = []
         self.producers: dict[Wire, Operation] = {}
         self.shared: set[Wire] = set()
+        self.read: set[Wire] = set()
         self.node: ir.Node | None = None
         self._forms: dict[tuple[Any, ...], Wire] = {}
         self._sizes: dict[Size | Wire, Wire] = {}
@@ -101,6 +103,8 @@ class Builder:
         made = [Wire(self._name(op), dims, dtype or data.dtype) for dims, dtype in outputs]
         operation = Operation(op, list(inputs), made, options, version or KERNELS[op].version)
         self.operations.append(operation)
+        if op != "SHAPE":
+            self.read.update(i for i in inputs if i is not None)
         for wire in made:
             self.producers[wire] = operation
         return made

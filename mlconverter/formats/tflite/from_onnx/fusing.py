@@ -24,7 +24,9 @@ def producer(b: Builder, x: Runtime) -> Operation | None:
     """The operator behind a value that nothing but the current node reads, ``None`` where it must stay as it is."""
     wire, _ = x.first
     operation = b.producers.get(wire)
-    if not x.sole or wire in b.shared or len(x.orders) > 1 or operation is None or wire.dtype != "float32":
+    # One tensor may be several values: others may read it, or have read it, under another name or shape.
+    alone = x.sole and len(x.orders) == 1 and wire not in b.shared and wire not in b.read
+    if not alone or operation is None or wire.dtype != "float32":
         return None
     return operation if not operation.options.get("fusedActivationFunction") else None
 

@@ -10,6 +10,9 @@ from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.values import Ints, Runtime, Stored, Wire
 from mlconverter.formats.tflite.layout import positions, without
 
+EXTREMES = ("REDUCE_MAX", "REDUCE_MIN")
+"""Of nothing they are infinite, which only real numbers can be."""
+
 
 def reduced(b: Builder, op: str, x: Runtime | Stored, axes: Sequence[int], *, keep: bool) -> Stored:
     """A value reduced over logical axes.
@@ -22,8 +25,8 @@ def reduced(b: Builder, op: str, x: Runtime | Stored, axes: Sequence[int], *, ke
     if not along:
         return Stored(wire, order)
     places = positions(order, along)
-    if any(wire.dims[p] == 0 for p in places):
-        raise Refused("a reduction of nothing")
+    if any(wire.dims[p] == 0 for p in places) and (op == "MEAN" or (op in EXTREMES and wire.dtype != "float32")):
+        raise Refused(f"{op} of nothing")
     dims = tuple(1 if i in places else d for i, d in enumerate(wire.dims) if keep or i not in places)
     result = b.move(op, wire, b.ints(places), dims=dims, keepDims=keep)
     return Stored(result, order if keep else without(order, along))

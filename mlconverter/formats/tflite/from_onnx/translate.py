@@ -134,6 +134,8 @@ class Translation:
         return Constant(value) if isinstance(value, np.ndarray) else self.value(value)
 
     def _result(self, output: ir.Value, result: Value | Stored) -> Value:
+        if isinstance(result, Runtime):  # the same tensors under another name
+            return self._bound(Runtime(output.name or "", result.dims, result.dtype, result.orders), output)
         if not isinstance(result, Stored):
             return result
         wire, order = result
