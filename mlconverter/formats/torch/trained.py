@@ -71,12 +71,12 @@ def unwrap(module: Any) -> ConvertedModule | None:
 
 def as_made(module: ConvertedModule) -> ConvertedModule:
     """A copy in ``eval()`` mode, on the CPU and in the dtypes in which the conversion made it."""
-    twin = copy.deepcopy(module).eval()
+    twin = copy.deepcopy(module).cpu().eval()
     dtypes = module.origin.dtypes
     usual = next((d for d in dtypes.values() if "float" in d), None)
     for name, tensor in state_of(twin).items():
         wanted = dtypes.get(name, usual if tensor.is_floating_point() else None)
-        tensor.data = tensor.data.to("cpu", tensor.dtype if wanted is None else getattr(torch, wanted))
+        tensor.data = tensor.data.to(tensor.dtype if wanted is None else getattr(torch, wanted))
     return twin
 
 

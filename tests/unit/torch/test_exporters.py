@@ -121,11 +121,10 @@ DECISIONS = {
 }
 
 
-@pytest.mark.parametrize("verify", ["fast", False])
 @pytest.mark.parametrize("decision", DECISIONS)
-def test_a_decision_that_is_taken_by_values_is_not_fixed_in_silence(decision: str, verify) -> None:
-    """Whatever the final comparison is asked to do, the record has been compared before."""
-    converter = Converter(Deciding(DECISIONS[decision]), input_shape=SHAPE, verify=verify)
+def test_a_decision_that_is_taken_by_values_is_not_fixed_in_silence(decision: str) -> None:
+    """Also where nobody asks for the final comparison: the record is compared before."""
+    converter = Converter(Deciding(DECISIONS[decision]), input_shape=SHAPE, verify=False)
     with pytest.raises(ConversionError, match=r"(?s)free batch:.*by tracing: the recorded run is not what the module computes"):
         converter.to_onnx()
 
