@@ -478,7 +478,10 @@ def test_fast_stops_after_its_time(monkeypatch):
     monkeypatch.setattr(session.time, "perf_counter", lambda: next(ticks))
     result = verify(model, "fast")
     assert len(result.runs) == 1
-    assert any("left out" in n for n in result.notes)
+    assert sum("left out" in n for n in result.notes) == 1
+    two = signature([("a", (1, 4)), ("b", (1, 4))], [("y", (1, 4))])
+    source = Fake(two, lambda a, b: a + b)
+    assert len(verify_runners(source, source).runs) == 1, "nor are inputs exchanged"
     assert len(verify(model, "full").runs) == 8
 
 
