@@ -14,7 +14,7 @@ from mlconverter.verification.compare import TensorComparison, compare_outputs
 from mlconverter.verification.conditioning import EXCUSABLE, excused, rounding_spread
 from mlconverter.verification.dtypes import Array
 from mlconverter.verification.evidence import Evidence
-from mlconverter.verification.probing import Run, between, moves
+from mlconverter.verification.probing import HALVINGS, Run, between, moves
 from mlconverter.verification.result import InputKind, RunComparison, VerificationResult
 from mlconverter.verification.runner import Runner
 from mlconverter.verification.tolerance import Tolerances
@@ -49,6 +49,7 @@ class Session:
         source: runs the model that is right by definition.
         target: runs the model that was made from it.
         tolerances: how far they may be apart.
+        limit: seconds after which no further run is started, ``None`` for no limit.
 
     Attributes:
         other: runs the source by other kernels, ``None`` where nobody asks for that.
@@ -57,8 +58,8 @@ class Session:
         notes: what else is to know.
     """
 
-    def __init__(self, source: Runner, target: Runner, tolerances: Tolerances) -> None:
-        self._source, self._target, self._tolerances = source, target, tolerances
+    def __init__(self, source: Runner, target: Runner, tolerances: Tolerances, limit: float | None = None) -> None:
+        self._source, self._target, self._tolerances, self._limit = source, target, tolerances, limit
         self.other: Runner | None = None
         self.bisects = False
         self._first_difference: TensorComparison | None = None
@@ -73,10 +74,16 @@ class Session:
         self.runs: list[RunComparison] = []
         self.notes: list[str] = []
 
-    @property
-    def seconds(self) -> float:
-        """How long it has taken so far."""
-        return time.perf_counter() - self._start
+    def late(self, runs: int = 1) -> bool:
+        """Whether there is no time for so many runs more; what is left out is noted once."""
+        if self._limit is None or not self.runs:
+            return False
+        seconds = time.perf_counter() - self._start
+        if seconds + (runs - 1) * seconds / len(self.runs) <= self._limit:
+            return False
+        note = f"Runs after the first {self._limit:.0f} s were left out."
+        self.notes += [] if note in self.notes else [note]
+        return True
 
     def run(self, sample: Sample) -> None:
         """Run both models on one sample and compare."""
@@ -121,6 +128,8 @@ class Session:
     def look_between(self) -> None:
         """Where an output is at one of two values on all samples, compare on inputs between two of them, too."""
         for name in self._evidence.saturated():
+            if self.late(HALVINGS):
+                return
             pairs = ((self._seen[0], other) for other in self._seen[1:])
             found = (between(self._source, run, other, name, self._tolerances) for run, other in pairs)
             inputs = next((f for f in found if f is not None), None)
@@ -130,8 +139,9 @@ class Session:
     def _watch(self, run: Run, given: bool) -> None:
         self._evidence.add(run.inputs, run.outputs)
         first = self._seen[0] if self._seen else run
-        # What the caller gives is for the caller to choose.
-        self._idle = [] if given else [n for n in self._idle if not moves(self._source, first, run, n, self._tolerances)]
+        if given or (self._idle and self.late(len(self._idle))):
+            self._idle = []  # what the caller gives is for the caller to choose
+        self._idle = [n for n in self._idle if not moves(self._source, first, run, n, self._tolerances)]
         self._seen.append(run)
         if self.other is None:
             return
@@ -199,18 +209,9 @@ class Session:
         notes = (*self.notes, *(self._refused if self.runs else ()))
 
         def verdict(name: Literal["verified", "wrong", "inconclusive", "unverified"], reason: str = "") -> VerificationResult:
-            pair = self._source.name, self._target.name
-            return VerificationResult(
-                name,
-                reason,
-                tuple(self.runs),
-                *pair,
-                self._tolerances.rtol,
-                self.seconds,
-                notes,
-                self._spread,
-                self._first_difference,
-            )
+            pair, seconds = (self._source.name, self._target.name), time.perf_counter() - self._start
+            rtol, found = self._tolerances.rtol, self._first_difference
+            return VerificationResult(name, reason, tuple(self.runs), *pair, rtol, seconds, notes, self._spread, found)
 
         if wrong is not None:
             return verdict("wrong", wrong)
