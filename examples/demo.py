@@ -11,6 +11,7 @@ from pathlib import Path
 
 import finetune_tflite
 import numpy as np
+from every_direction import directions
 from handwriting import TEST, scenes
 from PIL import Image
 from real_models import selfie_segmentation
@@ -91,6 +92,8 @@ def main() -> None:
         row("both files in LiteRT", start, "", None, f"{losses}\n{overlaps}")
     console.print(table)
     console.print(f"way back: {converter.report.way_back}")
+    with console.status("every direction"):
+        console.print(directions(source, FOLDER))
     draw(FOLDER / "before_after.png", pictures, seen_before, seen_after)
     console.print(f"{FOLDER}: model.onnx, tuned.tflite, before_after.png (picture, found before, found after)")
     if not (identical and not outside and len(after) == len(before) and loss_after < loss_before / 5):

@@ -421,6 +421,7 @@ class BaseConverter(ABC):
             level=options.verify,
             target_format=target.format,
             rtol=options.rtol,
+            halved=options.weights == "float16",
             input_perms=change.inputs,
             output_perms=change.outputs,
         )

@@ -60,7 +60,7 @@ def _written_back(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     change = border_change(signature, trained.options.io_layout)
     sizes = _fixed_batch(signature) if BATCH in trained.signature.free_dims else None
     source = _behind(change, partial(trained.runner, kept))
-    verification = _verified(origin, source, model, signature, sizes)
+    verification = _verified(origin, source, model, signature, sizes=sizes)
     return Returned(model, "trained weights written back into the origin", verification, trained.rounding(kept))
 
 
@@ -95,7 +95,7 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     chosen = {name: value for name, value in own.items() if name in origin.target_options}
     made = type(origin)._from_hub(hub, origin.options.having(dynamic_batch=False, **chosen), trained.source_hash)
     source = _behind(change, partial(exporter._runner, trained.model, now))
-    verification = _verified(origin, source, made.model, made.signature, None)
+    verification = _verified(origin, source, made.model, made.signature, halved=chosen.get("weights") == "float16")
     notes = (*_differences(wanted, made.signature), *made.notes)
     return Returned(made.model, f"converted anew: {trained.changed}", verification, notes)
 
@@ -138,7 +138,7 @@ def _fixed_batch(signature: IOSignature) -> dict[str, int]:
 
 
 def _verified(
-    origin: BaseConverter, source: Callable[[], Runner], model: Any, signature: IOSignature, sizes: Mapping[str, int] | None
+    origin: BaseConverter, source: Callable[[], Runner], model: Any, signature: IOSignature, **choices: Any
 ) -> VerificationResult:
     """Compare a model of the origin's format with the trained one, which here is what has to come out."""
     if origin.options.verify is False:
@@ -149,5 +149,5 @@ def _verified(
         level=origin.options.verify,
         target_format=origin.format,
         rtol=origin.options.rtol,
-        sizes=sizes,
+        **choices,
     )

@@ -23,6 +23,9 @@ SMALL_FACTOR = 10.0
 STEPPED_PART = 0.25
 """Part of the quantised integers that may be a step apart: more are no ties."""
 
+HALF_STORAGE = 5e-3
+"""Relative tolerance of a target that was asked to keep its weights in half precision: each is rounded by up to 2**-11."""
+
 FEWEST = 16
 """Fewer values than these have no parts worth speaking of."""
 
@@ -82,10 +85,12 @@ class Tolerances:
     Attributes:
         target: name of the target format, which picks the column of the table.
         rtol: the caller's own relative tolerance, instead of the table's. It is all that then counts.
+        halved: the target was asked to keep its weights in half precision.
     """
 
     target: str = OTHER
     rtol: float | None = None
+    halved: bool = False
 
     def __post_init__(self) -> None:
         """Refuse tolerances that would let anything pass."""
@@ -107,6 +112,8 @@ class Tolerances:
         floor = EPS_FLOOR * eps_of(dtype)
         if self.rtol is not None:
             return Tolerance(max(self.rtol, floor), ATOL)
+        if self.halved:
+            return Tolerance(max(self._listed(dtype), floor, HALF_STORAGE), ATOL)
         return Tolerance(max(self._listed(dtype), floor), ATOL, graded=True)
 
     def _listed(self, dtype: str) -> float:

@@ -200,3 +200,27 @@ def test_results_of_earlier_states_are_let_go() -> None:
 def test_an_export_carries_no_paths_of_whoever_made_it() -> None:
     proto = Converter(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()), input_shape=(1, 4)).to_onnx()
     assert b"site-packages" not in proto.SerializeToString() and b"pkg.torch" not in proto.SerializeToString()
+
+
+class TestAModuleThatAConversionGave:
+    """It knows what it takes and gives."""
+
+    def test_needs_no_input_shape_and_keeps_its_names_and_layout(self) -> None:
+        path = zoo.model("mediapipe", "hand_recrop.tflite")
+        origin = Converter(model_path=path)
+        module = origin.to_torch()
+        assert verify(path, module, level="fast")
+        converter = Converter(module)
+        assert converter.signature.input_names == origin.signature.input_names
+        assert converter.signature.output_names == origin.signature.output_names
+        assert converter.signature.inputs[0].layout == "channels_last"
+        made = converter.to_tflite()
+        assert converter.report.verdict == "verified"
+        assert made.signature.input_names == origin.signature.input_names
+        first = converter.to_onnx(io_layout="channels_first")
+        dims = [d.dim_value for d in first.graph.input[0].type.tensor_type.shape.dim]
+        assert dims[1] == 3
+
+    def test_other_modules_need_one(self) -> None:
+        with pytest.raises(SignatureError, match="input_shape"):
+            Converter(torch.nn.Linear(4, 3)).to_onnx()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +19,7 @@ from mlconverter.errors import (
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
-from mlconverter.signature import IOSignature
+from mlconverter.signature import IOSignature, Layout
 from mlconverter.verification import Runner
 
 if TYPE_CHECKING:
@@ -75,6 +76,33 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
             load_checkpoint(model, self.model_path, self.options.trust)
         refuse_unready(model)
         self._module: nn.Module = model
+        self._layouts: dict[str, Layout | None] = {}
+        if self._input_shape is None:
+            self._take_border_of(model)
+
+    def _take_border_of(self, module: nn.Module) -> None:
+        """Names, shapes and layouts of a module that a conversion gave; of others they are the caller's to say."""
+        from mlconverter.formats.torch.fingerprint import fingerprint
+        from mlconverter.formats.torch.trained import unwrap
+
+        converted = unwrap(module)
+        if converted is None:
+            return
+        known = converted.origin.signature
+        self._input_shape = list(known.inputs)
+        self._layouts = {spec.name: spec.layout for spec in (*known.inputs, *known.outputs)}
+        if self.options.input_names is None:
+            self.options = self.options.having(input_names=known.input_names)
+        if self.options.output_names is None and fingerprint(converted) == converted.origin.fingerprint:
+            self.options = self.options.having(output_names=known.output_names)
+
+    def _laid_out(self, signature: IOSignature) -> IOSignature:
+        """A signature with the layouts that are known; of others torch's convention holds."""
+        inputs, outputs = (
+            tuple(replace(s, layout=self._layouts.get(s.name, s.layout)) for s in specs)
+            for specs in (signature.inputs, signature.outputs)
+        )
+        return replace(signature, inputs=inputs, outputs=outputs)
 
     @property
     def source(self) -> nn.Module:
@@ -92,7 +120,8 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
         from mlconverter.formats.torch.inputs import example_inputs
         from mlconverter.formats.torch.to_onnx import export
 
-        return export(self._module, example_inputs(self._module, self._input_shape, options.input_names), options)
+        hub = export(self._module, example_inputs(self._module, self._input_shape, options.input_names), options)
+        return replace(hub, signature=self._laid_out(hub.signature))
 
     def _signature(self, options: ConvertOptions) -> IOSignature:
         from mlconverter.formats.torch.inputs import example_inputs
@@ -102,7 +131,7 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
         if exported is not None:
             return exported.signature  # an export knows which of the names that were given are the same size
         inputs = example_inputs(self._module, self._input_shape, options.input_names)
-        return observed_signature(self._module, inputs, options)
+        return self._laid_out(observed_signature(self._module, inputs, options))
 
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
