@@ -73,9 +73,10 @@ def by_tracing(module: Flat, inputs: list[ExampleInput], opset: int | None) -> E
         ConversionError: the exporter writes another opset.
         Exception: whatever the exporter refuses with.
     """
-    names = [i.name for i in inputs]
+    # Names that people give may be no words; these are put in their place afterwards.
     free = {
-        i.name: {axis: dim or f"{i.name}_{axis}" for axis, dim in enumerate(i.shape) if not isinstance(dim, int)} for i in inputs
+        f"input_{n}": {axis: dim or f"input_{n}_{axis}" for axis, dim in enumerate(i.shape) if not isinstance(dim, int)}
+        for n, i in enumerate(inputs)
     }
     # The exporter ties weights of equal values where the root is in eval mode; all parts of it keep their own modes.
     module.training = True
@@ -90,7 +91,7 @@ def by_tracing(module: Flat, inputs: list[ExampleInput], opset: int | None) -> E
             verbose=False,
             training=torch.onnx.TrainingMode.PRESERVE,
             do_constant_folding=False,
-            input_names=names,
+            input_names=list(free),
             dynamic_axes={name: axes for name, axes in free.items() if axes},
             opset_version=opset,
         )

@@ -48,12 +48,12 @@ class TestSecondTry:
 
     def test_has_its_own_names_and_a_free_batch(self) -> None:
         module = Careful()
-        converter, proto = exported(module, input_names="pixels", output_names="classes")
+        converter, proto = exported(module, input_names="my pixels", output_names="classes")
         assert {i.name for i in proto.graph.initializer} >= {n for n, _ in module.named_parameters()}
-        assert [v.name for v in (*proto.graph.input, *proto.graph.output)] == ["pixels", "classes"]
+        assert [v.name for v in (*proto.graph.input, *proto.graph.output)] == ["my pixels", "classes"]
         assert [s.shape[0] for s in (*converter.signature.inputs, *converter.signature.outputs)] == ["batch", "batch"]
         images = torch.randn(4, 3, 8, 8)
-        (got,) = ort.InferenceSession(proto.SerializeToString()).run(None, {"pixels": images.numpy()})
+        (got,) = ort.InferenceSession(proto.SerializeToString()).run(None, {"my pixels": images.numpy()})
         np.testing.assert_allclose(got, module(images).detach().numpy(), rtol=1e-4, atol=1e-5)
 
     def test_weights_of_equal_values_stay_apart(self) -> None:
