@@ -12,7 +12,7 @@ import numpy as np
 from mlconverter.errors import CorruptModelError, NotRunnableError
 from mlconverter.hub.io import save_proto
 from mlconverter.hub.protobuf import serialized
-from mlconverter.signature import IOSignature
+from mlconverter.signature import IOSignature, TensorSpec
 from mlconverter.verification import BaseRunner
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class OnnxRuntimeRunner(BaseRunner):
         import onnxruntime as ort
 
         super().__init__(f"ONNX Runtime {ort.__version__}", signature)
+        self._model, self._optimise = model, optimise
         options = ort.SessionOptions()
         options.log_severity_level = 4
         if not optimise:
@@ -64,6 +65,26 @@ class OnnxRuntimeRunner(BaseRunner):
             self.close()
             raise NotRunnableError(f"ONNX Runtime takes a model beyond 2 GB from a file alone, and {error}.") from error
         return str(path)
+
+    def other_kernels(self) -> OnnxRuntimeRunner:
+        """Runs the same model with the graph rewritten where it was not, and as it stands where it was."""
+        return OnnxRuntimeRunner(self._model, self.signature, optimise=not self._optimise)
+
+    def intermediates(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+        """The values of the graph by name, in the order of its nodes; those in graphs of nodes are not among them."""
+        from onnx import ModelProto, TypeProto, ValueInfoProto, shape_inference
+
+        model = ModelProto()
+        model.CopyFrom(self._model)
+        known = {v.name: v.type for v in shape_inference.infer_shapes(model).graph.value_info}
+        there = {v.name for v in model.graph.output}
+        names = [name for node in model.graph.node for name in node.output if name]
+        others = [n for n in names if n not in there and known.get(n, TypeProto()).WhichOneof("value") in (None, "tensor_type")]
+        model.graph.output.extend(ValueInfoProto(name=name) for name in others)
+        specs = tuple(TensorSpec(name, None, "unknown") for name in others)
+        shown = IOSignature(self.signature.inputs, (*self.signature.outputs, *specs))
+        values = OnnxRuntimeRunner(model, shown, optimise=False).run(inputs)
+        return {name: values[name] for name in names if name in values}
 
     def _run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         names = [o.name for o in self._session.get_outputs()]

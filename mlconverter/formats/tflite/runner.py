@@ -9,16 +9,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from mlconverter.errors import NotRunnableError
+import numpy as np
+
+from mlconverter.errors import NotRunnableError, SignatureError
 from mlconverter.formats.tflite.schema import load
 from mlconverter.formats.tflite.signature import border_of
 from mlconverter.formats.tflite.structure import Array, Model
 from mlconverter.signature import IOSignature
-from mlconverter.verification.runner import BaseRunner
+from mlconverter.verification.runner import BaseRunner, check_inputs
 
 Kernels = Literal["default", "reference"]
 
-_RESOLVERS = {"default": "AUTO", "reference": "BUILTIN_REF"}
+_RESOLVERS = {"default": "AUTO", "reference": "BUILTIN_REF", "open": "BUILTIN_WITHOUT_DEFAULT_DELEGATES"}
+"""Delegates keep what is between their operators to themselves; the last set does without."""
 
 _CRASHING = frozenset("ADD SUB EQUAL NOT_EQUAL GREATER GREATER_EQUAL LESS LESS_EQUAL".split())
 """Operators whose kernels end the process on 8-bit tensors that are not quantised."""
@@ -60,19 +63,43 @@ class LiteRTRunner(BaseRunner):
         self._key = border.key if border.subgraph else None
         self._inputs = dict(zip(border.signature.input_names, border.inputs, strict=True))
         self._outputs = dict(zip(border.signature.output_names, border.outputs, strict=True))
-        self._interpreter: Any = self._load(content, kernels, num_threads)
+        self._content, self._structure, self._kernels, self._num_threads = content, structure, kernels, num_threads
+        self._interpreter: Any = self._load(kernels)
 
-    def _load(self, content: bytes, kernels: Kernels, num_threads: int | None) -> Any:
+    def _load(self, kernels: str, keep: bool = False) -> Any:
         litert = importlib.import_module("ai_edge_litert.interpreter")
-        resolver = getattr(litert.OpResolverType, _RESOLVERS[kernels])
         try:
             interpreter = litert.Interpreter(
-                model_content=content, experimental_op_resolver_type=resolver, num_threads=num_threads
+                model_content=self._content,
+                experimental_op_resolver_type=getattr(litert.OpResolverType, _RESOLVERS[kernels]),
+                experimental_preserve_all_tensors=keep,
+                num_threads=self._num_threads,
             )
             interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
             raise NotRunnableError(f"{self.name} does not run the model ({kernels} kernels): {error}") from error
         return interpreter
+
+    def other_kernels(self) -> LiteRTRunner:
+        """Runs the same model by the other set of kernels."""
+        other: Kernels = "reference" if self._kernels == "default" else "default"
+        return LiteRTRunner(self._content, kernels=other, num_threads=self._num_threads, signature=self.signature)
+
+    def intermediates(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Tensors of the first subgraph by name, in the order of its operators, by kernels without delegates."""
+        if self._key is not None:
+            raise SignatureError("Tensors of other subgraphs than the first cannot be read.")
+        fitting = check_inputs(self.signature, inputs)
+        before, self._interpreter = self._interpreter, self._load("open", keep=True)
+        try:
+            self._run(fitting)
+            graph = self._structure.subgraphs[0]
+            tensors = [(graph.tensors[i].name, i) for operator in graph.operators for i in operator.outputs]
+            return {name: np.array(self._interpreter.get_tensor(i)) for name, i in tensors} | {
+                name: np.array(self._interpreter.get_tensor(i)) for name, i in self._outputs.items()
+            }
+        finally:
+            self._interpreter = before
 
     def _run(self, inputs: dict[str, Array]) -> Mapping[str, Array]:
         interpreter = self._interpreter

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -29,6 +29,7 @@ from mlconverter.formats.torch.from_onnx.values import (
     Value,
     know,
 )
+from mlconverter.formats.torch.runner import VALUE_KEY
 from mlconverter.hub.evaluate import evaluate, evaluates, object_array
 from mlconverter.hub.io import dim_of, numpy_name
 from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY
@@ -136,6 +137,7 @@ class Translation:
 
     @staticmethod
     def _known(tensor: Tensor | fx.Proxy, value: ir.Value) -> Tensor:
+        cast(fx.Proxy, tensor).node.meta.setdefault(VALUE_KEY, value.name)
         shape = None if value.shape is None else tuple(d if isinstance(d := dim_of(dim), int) else None for dim in value.shape)
         return know(tensor, shape, DTYPES.get(numpy_name(value.dtype)))
 
