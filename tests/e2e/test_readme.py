@@ -46,7 +46,8 @@ def test_examples_run(folder, monkeypatch, capsys):
         for claim in re.findall(r"^print\(.*\)  # (\{.*\}|verified)$", code, re.MULTILINE):
             assert claim in printed, f"example {number} prints {printed!r}"
     assert (folder / "tuned.tflite").stat().st_size == (folder / "model.tflite").stat().st_size
-    assert (folder / "tuned.onnx").is_file() and (folder / "exported.onnx").is_file()
+    for name in ("tuned.onnx", "exported.onnx", "exported.tflite", "small.tflite", "three.tflite"):
+        assert (folder / name).is_file()
 
 
 def test_commands_run(folder):
