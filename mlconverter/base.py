@@ -30,7 +30,7 @@ TAKE_PART = ("mlconverter", "onnx", "onnx-ir", "onnxscript", "torch", "ai-edge-l
 
 
 ResultKey = tuple[str, ConvertOptions, str]
-"""Format, options and digest of the source: what a result depends on."""
+"""Format, options and state of the source: what a result depends on."""
 
 
 class BaseConverter(ABC):
@@ -57,6 +57,8 @@ class BaseConverter(ABC):
     model_modules: ClassVar[tuple[str, ...]] = ()
     digest_is_whole: ClassVar[bool] = True
     """Whether the digest of a source covers all that decides on its results, code that it calls included."""
+    is_trained: ClassVar[bool] = False
+    """Whether models of this format are trained, and have to know the digest of what they were made of."""
     source_options: ClassVar[frozenset[str]] = frozenset()
     """Options, beside the general ones, that decide on how a model of this format is read."""
     target_options: ClassVar[frozenset[str]] = frozenset()
@@ -135,6 +137,10 @@ class BaseConverter(ABC):
     def _source_hash(self) -> str:
         """A digest of the source as it is now, weights included."""
 
+    def _state(self) -> str:
+        """What tells the source's present state from others that this converter has seen; constant where it cannot change."""
+        return self._source_hash()
+
     @abstractmethod
     def _to_onnx(self, options: ConvertOptions) -> HubModel:
         """The source in the hub."""
@@ -210,7 +216,9 @@ class BaseConverter(ABC):
     # -- the ways to other formats -----------------------------------------------------------------------------------
 
     def _to(self, format: str, options: ConvertOptions) -> Conversion:
-        return formats[format]._from_hub(self.hub(options), options, self._source_hash())  # type: ignore[no-any-return]
+        target = formats[format]
+        source_hash = self._source_hash() if target.is_trained else ""  # which takes as long as many a conversion
+        return target._from_hub(self.hub(options), options, source_hash)  # type: ignore[no-any-return]
 
     def _to_torch(self, options: ConvertOptions) -> Conversion:
         return self._to("torch", options)
@@ -224,7 +232,7 @@ class BaseConverter(ABC):
     def hub(self, options: ConvertOptions | None = None) -> HubModel:
         """The source in the hub, under the border that the options ask for."""
         chosen = (options or self.options).conversion
-        key = (chosen, self._source_hash())
+        key = (chosen, self._state())
         self._hubs = {k: hub for k, hub in self._hubs.items() if k[1] == key[1]}  # a source that was trained on is another one
         if key not in self._hubs:
             plain = (chosen.having(io_layout=None), key[1])
@@ -277,7 +285,7 @@ class BaseConverter(ABC):
         """As :meth:`to`, with the signature and the notes of the result."""
         chosen = self.options.having(**options)
         self._refuse_idle(options, formats[format])
-        key = (format, chosen.conversion, self._source_hash())
+        key = (format, chosen.conversion, self._state())
         self._results = {k: result for k, result in self._results.items() if k[2] == key[2]}
         known = self._results.get(key)
         if known is None or not self._is_checked(key, chosen):

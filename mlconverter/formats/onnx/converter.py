@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ from mlconverter.errors import SignatureError
 from mlconverter.formats.onnx.wire import is_onnx_file
 from mlconverter.hub.io import load_model, read_proto, signature_of, to_proto
 from mlconverter.hub.model import HubModel
+from mlconverter.hub.protobuf import digest
 from mlconverter.hub.stored import placeless, sparse_links, stored_weights, with_weights
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
@@ -52,7 +52,6 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
         assert source is not None
         proto = read_proto(source)
         self._proto: onnx.ModelProto = _copied(proto) if proto is source else proto
-        self._digest = hashlib.sha256(self._proto.SerializeToString(deterministic=True)).hexdigest()
 
     @property
     def source(self) -> onnx.ModelProto:
@@ -62,8 +61,15 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
     def _copy_of_source(self) -> onnx.ModelProto:
         return _copied(self._proto)
 
+    def _state(self) -> str:
+        return ""
+
     def _source_hash(self) -> str:
         return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest(self._proto)
 
     def _to_onnx(self, options: ConvertOptions) -> HubModel:
         model = load_model(self._proto)

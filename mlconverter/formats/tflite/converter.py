@@ -61,6 +61,9 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
         """The model as it was given."""
         return self._model
 
+    def _state(self) -> str:
+        return ""
+
     def _source_hash(self) -> str:
         return hashlib.sha256(bytes(self._model)).hexdigest()
 

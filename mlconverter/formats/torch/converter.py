@@ -35,6 +35,7 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
     """
 
     digest_is_whole = False  # functions that a forward calls are not in it
+    is_trained: ClassVar[bool] = True
     source_options: ClassVar[frozenset[str]] = frozenset({"opset", "input_names", "output_names", "dynamic_batch", "trust"})
     target_options: ClassVar[frozenset[str]] = frozenset({"dynamic_batch"})
     op_routes: ClassVar[Mapping[str, str]] = {"onnx-torch": "mlconverter.formats.torch.from_onnx:translates"}
@@ -127,7 +128,7 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
         from mlconverter.formats.torch.inputs import example_inputs
         from mlconverter.formats.torch.observed import observed_signature
 
-        exported = self._hubs.get((options.having(io_layout=None).conversion, self._source_hash()))
+        exported = self._hubs.get((options.having(io_layout=None).conversion, self._state()))
         if exported is not None:
             return exported.signature  # an export knows which of the names that were given are the same size
         inputs = example_inputs(self._module, self._input_shape, options.input_names)

@@ -123,7 +123,7 @@ class Translation:
             results = self._shapes(call, inputs) or self._views(call, inputs) or self._record(call, inputs)
         except UnknownAtConversion as error:
             raise TranslationError(_name(node), call.op, f"{error}") from error
-        except (TypeError, ValueError, RuntimeError, IndexError, KeyError) as error:
+        except (TypeError, ValueError, RuntimeError, IndexError, KeyError, ArithmeticError) as error:
             raise TranslationError(_name(node), call.op, f"{type(error).__name__}: {error}") from error
         for output, result in zip(node.outputs, results, strict=False):
             if isinstance(result, Tensor):

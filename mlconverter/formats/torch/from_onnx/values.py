@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -85,6 +86,23 @@ class Recorded(fx.Proxy):
     def is_floating_point(self) -> bool:
         """Whether elements are real numbers."""
         return self.dtype.is_floating_point
+
+    def never_negative(self) -> bool:
+        """Whether this is the length of an axis, or made of such by nothing that goes below zero."""
+        return _never_negative(self.node)
+
+
+_KEEPS_SIGN = (operator.add, operator.mul, operator.floordiv, operator.mod)
+
+
+def _never_negative(node: Any) -> bool:
+    if isinstance(node, int):
+        return node >= 0
+    if not isinstance(node, fx.Node):
+        return False
+    if node.op == "call_method":
+        return node.target == "size"
+    return node.op == "call_function" and node.target in _KEEPS_SIGN and all(map(_never_negative, node.args))
 
 
 if TYPE_CHECKING:
