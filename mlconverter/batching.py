@@ -11,7 +11,6 @@ from typing import Any
 from mlconverter.conversion import Conversion
 from mlconverter.errors import ConversionError
 from mlconverter.hub.model import HubModel
-from mlconverter.hub.rebatch import batch_is_baked, free_batch
 from mlconverter.options import ConvertOptions
 from mlconverter.signature import IOSignature
 from mlconverter.verification import Runner, batch_failure
@@ -40,6 +39,8 @@ def converted(
     Raises:
         ConversionError: the model cannot be converted, or ``dynamic_batch=True`` and its batch cannot be freed.
     """
+    from mlconverter.hub.rebatch import batch_is_baked, free_batch
+
     wanted = options.dynamic_batch is True or (options.dynamic_batch == "auto" and unasked)
     if not wanted or not batch_is_baked(hub):
         return convert(hub)

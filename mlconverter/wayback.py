@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mlconverter.conversion import TrainedWeights
 from mlconverter.errors import NotConvertibleError
 from mlconverter.hub.border import BorderChange, border_change
-from mlconverter.hub.dims import rename_dims
 from mlconverter.hub.model import BATCH, HubModel
-from mlconverter.hub.relayout import change_border
 from mlconverter.hub.weights import write_back
 from mlconverter.registry import formats
 from mlconverter.signature import IOSignature, TensorSpec
@@ -66,6 +64,9 @@ def _written_back(origin: BaseConverter, trained: TrainedWeights) -> Returned:
 
 def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     """A new model of the origin's format: the trained graph behind the origin's border."""
+    from mlconverter.hub.dims import rename_dims
+    from mlconverter.hub.relayout import change_border
+
     wanted = origin._signature(trained.options)
     change = border_change(wanted, trained.options.io_layout)
     seen = change.of(wanted)

@@ -130,3 +130,9 @@ def test_importing_the_package_loads_no_framework():
     code = f"import sys, mlconverter; print(*(m for m in {HEAVY!r} if m in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert loaded == []
+
+
+def test_the_main_class_loads_numpy_at_most():
+    code = f"import sys; from mlconverter import Converter; print(*(m for m in {HEAVY!r} if m in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert set(loaded) <= {"numpy", "loguru"}
