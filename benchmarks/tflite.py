@@ -46,7 +46,13 @@ if keywords:
     module = Only(module)
 example = (torch.rand(1, 3, 224, 224),)
 """
-ONNX2TF = "import onnx2tf"
+ONNX2TF = """
+import sys, numpy, onnx2tf
+# Pictures for its own check, which it would fetch from the network.
+for module in list(sys.modules.values()):
+    if getattr(module, "download_test_image_data", None):
+        module.download_test_image_data = lambda: numpy.random.default_rng(0).random((20, 128, 128, 3), numpy.float32)
+"""
 
 
 def main() -> None:
