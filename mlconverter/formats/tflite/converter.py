@@ -81,10 +81,11 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
 
     @classmethod
     def _refuse(cls, hub: HubModel) -> None:
-        from mlconverter.formats.tflite.from_onnx.refusing import refuse_unsupported
+        from mlconverter.formats.tflite.from_onnx import translates
         from mlconverter.hub.normalise import normalise
+        from mlconverter.hub.refusing import refuse_unsupported
 
-        refuse_unsupported(normalise(hub.model))
+        refuse_unsupported(normalise(hub.model), translates)
 
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:

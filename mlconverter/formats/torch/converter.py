@@ -148,10 +148,12 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
     @classmethod
     def _refuse(cls, hub: HubModel) -> None:
         require_torch()
-        from mlconverter.formats.torch.from_onnx.translate import refuse_unsupported
+        from mlconverter.formats.torch.from_onnx import translates
+        from mlconverter.formats.torch.from_onnx.expand import expand
         from mlconverter.hub.normalise import normalise
+        from mlconverter.hub.refusing import refuse_unsupported
 
-        refuse_unsupported(normalise(hub.model))
+        refuse_unsupported(expand(normalise(hub.model)), translates)
 
     @classmethod
     def _runner(cls, model: Any, signature: IOSignature) -> Runner:

@@ -7,11 +7,12 @@ from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.file import file_of
 from mlconverter.formats.tflite.from_onnx.half import halved
 from mlconverter.formats.tflite.from_onnx.idioms import recognise
-from mlconverter.formats.tflite.from_onnx.refusing import refuse_unsupported
+from mlconverter.formats.tflite.from_onnx.ops import translates
 from mlconverter.formats.tflite.from_onnx.translate import Translation
 from mlconverter.formats.tflite.model import TFLiteModel
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
+from mlconverter.hub.refusing import refuse_unsupported
 from mlconverter.options import ConvertOptions
 
 
@@ -28,7 +29,7 @@ def convert(hub: HubModel, options: ConvertOptions) -> Conversion:
     """
     model = normalise(hub.model)
     recognise(model)
-    refuse_unsupported(model)
+    refuse_unsupported(model, translates)
     builder = Builder()
     inputs, outputs = Translation(model, builder).run()
     operations, notes = halved(builder.operations) if options.weights == "float16" else (builder.operations, ())

@@ -12,10 +12,8 @@ import onnx_ir as ir
 from mlconverter.errors import TranslationError
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.from_onnx.builder import Builder
-from mlconverter.formats.tflite.from_onnx.forms import Kind, kinds_of
 from mlconverter.formats.tflite.from_onnx.kernels import STORED
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
-from mlconverter.formats.tflite.from_onnx.refusing import Refusals
 from mlconverter.formats.tflite.from_onnx.values import (
     Array,
     Constant,
@@ -29,9 +27,11 @@ from mlconverter.formats.tflite.from_onnx.values import (
     Wire,
 )
 from mlconverter.hub.evaluate import evaluate, evaluates, object_array
+from mlconverter.hub.forms import Form, forms_of
 from mlconverter.hub.io import dim_of, numpy_name
 from mlconverter.hub.nodes import Call, call_of, opset_of, version_of
 from mlconverter.hub.normalise import is_weight
+from mlconverter.hub.refusing import Refusals
 
 HALF = "float16"
 
@@ -47,7 +47,7 @@ class Translation:
     def __init__(self, model: ir.Model, builder: Builder) -> None:
         self.model, self.builder = model, builder
         self.values: dict[ir.Value, Value] = {}
-        self.refusals = Refusals()
+        self.refusals = Refusals(translates.route)
 
     def run(self) -> tuple[list[Wire], list[Wire]]:
         """Translate the whole graph.
@@ -199,25 +199,24 @@ class Translation:
     def _computed(self, call: Call, inputs: list[Value | None]) -> Sequence[Value | Stored]:
         translator = translates.find(call.op, call.version)
         assert translator is not None
-        kinds = kinds_of(translator.function)
-        expected = [*kinds.positional, *([kinds.rest] * max(0, len(inputs) - len(kinds.positional)) if kinds.rest else [])]
+        expected = forms_of(translator.function).of(len(inputs))
         if len(inputs) > len(expected):
             raise ValueError(f"takes {len(expected)} inputs, the node has {len(inputs)}")
         arguments = [self._as(value, kind, i) for i, (value, kind) in enumerate(zip(inputs, expected, strict=False))]
         results = translator.function(self.builder, *arguments, **call.attributes)
         return results if isinstance(results, list) else [results]
 
-    def _as(self, value: Value | None, kind: Kind, position: int) -> Any:
+    def _as(self, value: Value | None, form: Form, position: int) -> Any:
         """A value in the first of the forms that the translator takes."""
         if value is None:
             return None
-        if kind.ints and (ints := _ints_of(value)) is not None:
+        if Ints in form and (ints := _ints_of(value)) is not None:
             return ints
         if isinstance(value, Sizes):
             value = self._materialised(value)
-        if isinstance(value, Constant) and kind.constant:
+        if isinstance(value, Constant) and Constant in form:
             return value
-        if kind.runtime:
+        if Runtime in form:
             return self._lifted(value) if isinstance(value, Constant) else value
         raise Refused(f"its input {position} is computed while the model runs")
 

@@ -6,13 +6,15 @@ from mlconverter.formats.torch.fingerprint import fingerprint
 from mlconverter.formats.torch.from_onnx import roles
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.expand import expand
-from mlconverter.formats.torch.from_onnx.translate import Translation, refuse_unsupported
+from mlconverter.formats.torch.from_onnx.ops import translates
+from mlconverter.formats.torch.from_onnx.translate import Translation
 from mlconverter.formats.torch.module import ConvertedModule
 from mlconverter.formats.torch.origin import ModuleOrigin
 from mlconverter.formats.torch.state import dtypes_of
 from mlconverter.formats.torch.storage import keep_storable
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
+from mlconverter.hub.refusing import refuse_unsupported
 from mlconverter.hub.weights import compose
 from mlconverter.options import ConvertOptions
 
@@ -33,7 +35,7 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
         TranslationError: a node could not be translated.
     """
     model = expand(normalise(hub.model))
-    refuse_unsupported(model)
+    refuse_unsupported(model, translates)
     decided = roles.decide(model.graph)
     builder = Builder()
     builder.decide_roles(lambda weight: decided[weight].kind if weight in decided else "parameter")

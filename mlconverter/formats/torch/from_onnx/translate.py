@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-import typing
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
 from torch import fx
 
-from mlconverter.errors import TranslationError, UnsupportedOp, UnsupportedOpsError
+from mlconverter.errors import TranslationError
 from mlconverter.formats.torch.from_onnx import runtime, unsigned
 from mlconverter.formats.torch.from_onnx.builder import Builder, ints_of
 from mlconverter.formats.torch.from_onnx.ops import translates
@@ -31,40 +27,11 @@ from mlconverter.formats.torch.from_onnx.values import (
 )
 from mlconverter.formats.torch.runner import VALUE_KEY
 from mlconverter.hub.evaluate import evaluate, evaluates, object_array
+from mlconverter.hub.forms import Form, forms_of
 from mlconverter.hub.io import dim_of, numpy_name
 from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY
-from mlconverter.hub.nodes import Call, call_of, op_name, opset_of, version_of
+from mlconverter.hub.nodes import Call, call_of, opset_of, version_of
 from mlconverter.hub.weights import Cast, Reshape, Step, Transpose
-
-
-def refuse_unsupported(model: ir.Model) -> None:
-    """Raise for all operators without a translator, before anything is translated.
-
-    Raises:
-        UnsupportedOpsError: with every operator, how often and where it stands, and why it is refused.
-    """
-    refused: dict[tuple[str, int, str], list[str]] = {}
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        name, version = op_name(node), version_of(node, model.opset_imports)
-        reason: str | None
-        if version is None:
-            reason = f"the installed onnx has no specification of it at opset {opset_of(node, model.opset_imports)}"
-        else:
-            reason = _refusal(node, name, version, model.opset_imports)
-        if reason is not None:
-            refused.setdefault((name, version or 0, reason), []).append(_name(node))
-    if refused:
-        ops = [UnsupportedOp(op, version, len(nodes), nodes[0], reason) for (op, version, reason), nodes in refused.items()]
-        raise UnsupportedOpsError(translates.route, ops)
-
-
-def _refusal(node: ir.Node, name: str, version: int, opsets: dict[str, int]) -> str | None:
-    if name in ("Shape", "Size"):
-        return None
-    translator = translates.find(name, version)
-    if translator is None:
-        return translates.refusal(name, version)
-    return translator.check(call_of(node, opset_of(node, opsets), version)) if translator.check else None
 
 
 class Translation:
@@ -187,8 +154,7 @@ class Translation:
             return []
         translator = translates.find(call.op, call.version)
         assert translator is not None
-        kinds = _kinds(translator.function)
-        expected = [*kinds.positional, *([kinds.rest] * max(0, len(inputs) - len(kinds.positional)) if kinds.rest else [])]
+        expected = forms_of(translator.function).of(len(inputs))
         if len(inputs) > len(expected):
             raise ValueError(f"takes {len(expected)} inputs, the node has {len(inputs)}")
         arguments = [self._as(value, kind, i) for i, (value, kind) in enumerate(zip(inputs, expected, strict=False))]
@@ -199,15 +165,15 @@ class Translation:
             return [results.result]
         return list(results) if isinstance(results, (list, tuple)) else [results]
 
-    def _as(self, value: Value | None, kind: Kind, position: int) -> Any:
+    def _as(self, value: Value | None, form: Form, position: int) -> Any:
         """A value in the first of the forms that the translator takes."""
         if value is None:
             return None
-        if isinstance(value, Const) and kind.const:
+        if isinstance(value, Const) and Const in form:
             return value
-        if kind.ints and (ints := ints_of(value)) is not None:
+        if Ints in form and (ints := ints_of(value)) is not None:
             return ints
-        if kind.tensor:
+        if Tensor in form:
             return self.builder.tensor(value)
         raise UnknownAtConversion(f"input {position} is computed while the model runs; this translator needs it before")
 
@@ -223,48 +189,6 @@ class Merged:
 
     result: Tensor
     reader: ir.Node
-
-
-@dataclass(frozen=True)
-class Kind:
-    """The forms in which a translator takes one input, read off its annotation."""
-
-    tensor: bool
-    const: bool
-    ints: bool
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """The forms of all inputs of a translator."""
-
-    positional: tuple[Kind, ...]
-    rest: Kind | None
-
-
-@cache
-def _kinds(function: Callable[..., Any]) -> Kinds:
-    hints = typing.get_type_hints(function)
-    positional, rest = [], None
-    for parameter in list(inspect.signature(function).parameters.values())[1:]:
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            continue
-        forms = set(_forms(hints[parameter.name]))
-        kind = Kind(Tensor in forms, Const in forms, Ints in forms)
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            rest = kind
-        else:
-            positional.append(kind)
-    return Kinds(tuple(positional), rest)
-
-
-def _forms(hint: Any) -> Iterator[Any]:
-    arguments = typing.get_args(hint)
-    if arguments:
-        for argument in arguments:
-            yield from _forms(argument)
-    else:
-        yield hint
 
 
 def _view_step(call: Call, const: Const, others: list[Const]) -> Step | None:

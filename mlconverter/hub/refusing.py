@@ -1,18 +1,23 @@
-"""What cannot be translated: found before anything is, and reported all at once."""
+"""What cannot be translated from the hub: found before anything is, and reported all at once."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
 from mlconverter.errors import UnsupportedOp, UnsupportedOpsError
-from mlconverter.formats.tflite.from_onnx.ops import translates
 from mlconverter.hub.nodes import call_of, op_name, opset_of, version_of
+from mlconverter.registry import OpRegistry
 
 
 class Refusals:
-    """What cannot be translated, and why."""
+    """What cannot be translated, and why.
 
-    def __init__(self) -> None:
+    Args:
+        route: for example ``"onnx-torch"``.
+    """
+
+    def __init__(self, route: str) -> None:
+        self._route = route
         self._found: dict[tuple[str, int, str], list[str]] = {}
 
     def __bool__(self) -> bool:
@@ -32,26 +37,29 @@ class Refusals:
         """
         if self._found:
             ops = [UnsupportedOp(op, version, len(n), n[0], reason) for (op, version, reason), n in self._found.items()]
-            raise UnsupportedOpsError(translates.route, ops)
+            raise UnsupportedOpsError(self._route, ops)
 
 
-def refuse_unsupported(model: ir.Model) -> None:
+def refuse_unsupported(model: ir.Model, translates: OpRegistry) -> None:
     """Raise for all operators without a translator, before anything is translated.
+
+    Args:
+        model: a normalised graph.
+        translates: the operators of a route. The shape of a value is evaluated and needs no translator.
 
     Raises:
         UnsupportedOpsError: there are some.
     """
-    refusals = Refusals()
+    refusals = Refusals(translates.route)
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        version = version_of(node, model.opset_imports)
+        version, opset = version_of(node, model.opset_imports), opset_of(node, model.opset_imports)
         if version is None:
-            opset = opset_of(node, model.opset_imports)
             refusals.add(node, None, f"the installed onnx has no specification of it at opset {opset}")
         elif op_name(node) not in ("Shape", "Size"):
-            reason = translates.refusal(op_name(node), version)
             translator = translates.find(op_name(node), version)
+            reason = translates.refusal(op_name(node), version)
             if translator is not None and translator.check is not None:
-                reason = translator.check(call_of(node, opset_of(node, model.opset_imports), version))
+                reason = translator.check(call_of(node, opset, version))
             if reason is not None:
                 refusals.add(node, version, reason)
     refusals.raise_if_any()
