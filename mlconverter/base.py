@@ -133,6 +133,10 @@ class BaseConverter(ABC):
         """The source as it may be handed out: itself where nobody can change it, or where changing it is what it is for."""
         return self.source
 
+    def _runnable(self) -> Any:
+        """The source in the form in which it is run."""
+        return self.source
+
     @abstractmethod
     def _source_hash(self) -> str:
         """A digest of the source as it is now, weights included."""
@@ -416,7 +420,7 @@ class BaseConverter(ABC):
         Raises:
             NotRunnableError: nothing here can.
         """
-        return self._runner(self.source, self._signature(self.options))
+        return self._runner(self._runnable(), self._signature(self.options))
 
     def _verify(self, target: type[BaseConverter], result: Conversion, options: ConvertOptions) -> VerificationResult:
         if options.verify is False:
@@ -424,7 +428,7 @@ class BaseConverter(ABC):
         plain = self._signature(options)
         change = border_change(plain, options.io_layout)
         return compared(
-            partial(self._runner, self.source, plain),
+            partial(self._runner, self._runnable(), plain),
             partial(target._runner, result.model, result.signature),
             level=options.verify,
             target_format=target.format,

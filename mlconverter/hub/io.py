@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,9 +14,9 @@ import onnx_ir.passes.common as passes
 from mlconverter.errors import ConversionError, CorruptModelError, MLConverterError
 from mlconverter.hub import external
 from mlconverter.hub.check import graph_problems, tensor_problems
-from mlconverter.hub.protobuf import serialized
+from mlconverter.hub.protobuf import NOTHING, serialized
 from mlconverter.hub.sparse import densified
-from mlconverter.hub.stored import say_where
+from mlconverter.hub.stored import array_of, say_where
 from mlconverter.signature import Dim, IOSignature, TensorSpec
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _refuse(place: str, problems: Iterator[str]) -> None:
 
 
 def load_model(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> ir.Model:
-    """Read an ONNX model into the hub, its nodes in order; weights stay in the protobuf until somebody needs them.
+    """Read an ONNX model into the hub.
 
     Args:
         source: a path, the bytes of a file, or a ``ModelProto``.
@@ -74,9 +74,24 @@ def load_model(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> ir.M
         ConversionError: the model has values that the hub does not know.
         FileNotFoundError: there is no such file.
     """
-    proto = read_proto(source)
+    return model_of(read_proto(source))
+
+
+def model_of(proto: onnx.ModelProto, held: Mapping[str, memoryview] = NOTHING) -> ir.Model:
+    """A consistent protobuf as a graph, its nodes in order; weights stay in the protobuf until somebody needs them.
+
+    Args:
+        proto: the model, as :func:`read_proto` gives it.
+        held: the raw data of initializers that lie outside, by name.
+
+    Raises:
+        CorruptModelError: the graph is inconsistent.
+        ConversionError: the model has values that the hub does not know.
+    """
     try:
         model = ir.from_proto(densified(proto))
+        for name, raw in held.items():
+            _hold(model.graph.initializers[name], raw)
         say_where(model)
         _forget_sizes(model)
         passes.TopologicalSortPass()(model)
@@ -84,6 +99,12 @@ def load_model(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> ir.M
         raise _reading_error(error) from error
     _detach(model)
     return model
+
+
+def _hold(value: ir.Value, raw: memoryview) -> None:
+    """Give an initializer its elements."""
+    tensor = cast(ir.TensorProtocol, value.const_value)
+    value.const_value = ir.Tensor(array_of(raw, tensor.dtype, tensor.shape.numpy()), tensor.dtype, name=tensor.name)
 
 
 def _reading_error(error: BaseException) -> MLConverterError:

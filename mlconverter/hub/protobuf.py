@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,9 @@ LARGEST_PROTOBUF = 2**31 - 1
 
 PAYLOADS = ("raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 """Fields of a tensor that hold its elements."""
+
+NOTHING: Mapping[str, memoryview] = {}
+"""Where no tensor lies outside."""
 
 _CHUNK = 1 << 20
 
@@ -104,26 +108,33 @@ def describe(source: onnx.TensorProto, target: onnx.TensorProto) -> None:
             getattr(target, field.name).CopyFrom(value) if field.message_type else setattr(target, field.name, value)
 
 
-def digest(proto: onnx.ModelProto) -> str:
-    """SHA-256 of a model, weights included, in hexadecimal; of a model of any size, and without a copy of its weights."""
+def digest(proto: onnx.ModelProto, held: Mapping[str, memoryview] = NOTHING) -> str:
+    """SHA-256 of a model, weights included, in hexadecimal; of a model of any size, and without a copy of its weights.
+
+    Args:
+        proto: the model.
+        held: the raw data of tensors that lie outside, by name.
+    """
     from onnx import ModelProto
 
     skeleton = ModelProto()
-    transcribe(proto, skeleton, {"TensorProto": _describe_by_hash})
+    transcribe(proto, skeleton, {"TensorProto": partial(_describe_by_hash, held)})
     return hashlib.sha256(skeleton.SerializeToString(deterministic=True)).hexdigest()
 
 
-def _describe_by_hash(source: onnx.TensorProto, target: onnx.TensorProto) -> None:
+def _describe_by_hash(held: Mapping[str, memoryview], source: onnx.TensorProto, target: onnx.TensorProto) -> None:
     describe(source, target)
+    outside = source.data_location == source.EXTERNAL
+    target.ClearField("data_location")
     found = hashlib.sha256()
     for name in PAYLOADS:
-        held = getattr(source, name)
-        found.update(f"{name} {len(held)} ".encode())
-        if isinstance(held, bytes):
-            found.update(held)
+        elements = held[source.name] if outside and name == "raw_data" else getattr(source, name)
+        found.update(f"{name} {len(elements)} ".encode())
+        if isinstance(elements, (bytes, memoryview)):
+            found.update(elements)
             continue
-        for start in range(0, len(held), _CHUNK):
-            piece = held[start : start + _CHUNK]
+        for start in range(0, len(elements), _CHUNK):
+            piece = elements[start : start + _CHUNK]
             if name == "string_data":
                 found.update(b"".join(f"{len(text)} ".encode() + text for text in piece))
             else:

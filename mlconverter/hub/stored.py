@@ -17,6 +17,7 @@ from mlconverter.errors import ConversionError
 from mlconverter.hub import sparse
 from mlconverter.hub.model import SOURCE_KEY
 from mlconverter.hub.nodes import DEFAULT_DOMAINS
+from mlconverter.hub.protobuf import NOTHING
 from mlconverter.hub.weights import Array, Densify, WeightLink
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class _Place:
     def kind(self) -> str:
         return str(self.holder.DESCRIPTOR.name)
 
-    def get(self) -> Array:
+    def get(self, held: Mapping[str, memoryview]) -> Array:
+        if self.kind == "TensorProto" and self.holder.data_location == self.holder.EXTERNAL:
+            return array_of(held[self.holder.name], ir.DataType(self.holder.data_type), self.holder.dims)
         if self.kind == "AttributeProto":
             return np.array(self.holder.f if self.holder.name == "value_float" else self.holder.floats, np.float32)
         return ir.serde.TensorProtoTensor(self.holder.values if self.kind == "SparseTensorProto" else self.holder).numpy()
@@ -96,8 +99,18 @@ def _put(tensor: onnx.TensorProto, array: Array) -> None:
     tensor.raw_data = np.ascontiguousarray(array).tobytes()
 
 
-def stored_weights(proto: onnx.ModelProto, names: Iterable[str]) -> dict[str, Array]:
+def array_of(held: memoryview, dtype: ir.DataType, dims: Sequence[int]) -> Array:
+    """The elements of a tensor from its raw data, as a view."""
+    return np.frombuffer(held, dtype.numpy().newbyteorder("<")).reshape(dims)
+
+
+def stored_weights(proto: onnx.ModelProto, names: Iterable[str], held: Mapping[str, memoryview] = NOTHING) -> dict[str, Array]:
     """Weights as a model stores them, by the names that links use; of sparse ones the elements that are there.
+
+    Args:
+        proto: the model.
+        names: of the weights.
+        held: the raw data of tensors that lie outside, by name.
 
     Raises:
         ConversionError: one has no place of its own in the model.
@@ -108,23 +121,18 @@ def stored_weights(proto: onnx.ModelProto, names: Iterable[str]) -> dict[str, Ar
         if place.name in wanted:
             if place.name in found:
                 raise ConversionError(f"Two weights of the model are called '{place.name}', so that none can be written back.")
-            found[place.name] = place.get()
+            found[place.name] = place.get(held)
     missing = sorted(wanted - set(found))
     if missing:
         raise ConversionError(f"The weights {missing} are computed inside the model and have no place of their own in it.")
     return found
 
 
-def with_weights(proto: onnx.ModelProto, changed: Mapping[str, Array]) -> onnx.ModelProto:
-    """A copy of a model with other weights in their places, and nothing else touched."""
-    from onnx import ModelProto
-
-    result = ModelProto()
-    result.CopyFrom(proto)
-    for place in _places(result):
+def put_weights(proto: onnx.ModelProto, changed: Mapping[str, Array]) -> None:
+    """Put other weights into their places in a model, and touch nothing else."""
+    for place in _places(proto):
         if place.name in changed:
             place.put(changed[place.name])
-    return result
 
 
 def sparse_links(proto: onnx.ModelProto) -> tuple[WeightLink, ...]:

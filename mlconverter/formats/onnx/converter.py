@@ -11,10 +11,10 @@ from mlconverter.base import BaseConverter
 from mlconverter.conversion import Conversion
 from mlconverter.errors import SignatureError
 from mlconverter.formats.onnx.wire import is_onnx_file
-from mlconverter.hub.io import load_model, read_proto, signature_of, to_proto
+from mlconverter.hub.io import model_of, read_proto, signature_of, to_proto
 from mlconverter.hub.model import HubModel
-from mlconverter.hub.protobuf import digest
-from mlconverter.hub.stored import placeless, sparse_links, stored_weights, with_weights
+from mlconverter.hub.original import Original
+from mlconverter.hub.stored import placeless, sparse_links
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
 from mlconverter.signature import IOSignature
@@ -22,6 +22,7 @@ from mlconverter.verification import Runner
 
 if TYPE_CHECKING:
     import onnx
+    import onnx_ir as ir
 
 
 OLDEST_EXPORT = 18
@@ -50,16 +51,18 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
             raise SignatureError(f"An ONNX model is a ModelProto, bytes or an onnx_ir.Model, not {type(model).__name__}.")
         source = model if model is not None else self.model_path
         assert source is not None
-        proto = read_proto(source)
-        self._proto: onnx.ModelProto = _copied(proto) if proto is source else proto
+        self._original = Original.read(source)
 
-    @property
+    @cached_property
     def source(self) -> onnx.ModelProto:
         """The model as it was given."""
-        return self._proto
+        return self._original.whole()
 
     def _copy_of_source(self) -> onnx.ModelProto:
-        return _copied(self._proto)
+        return self._original.whole()
+
+    def _runnable(self) -> onnx.ModelProto | bytes:
+        return self.source if self._original.data is None else self._original.data
 
     def _state(self) -> str:
         return ""
@@ -69,22 +72,25 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
 
     @cached_property
     def _digest(self) -> str:
-        return digest(self._proto)
+        return self._original.digest()
 
     def _to_onnx(self, options: ConvertOptions) -> HubModel:
-        model = load_model(self._proto)
-        return HubModel(model, self._border, sparse_links(self._proto), placeless(model))
+        return HubModel(self._graph, self._border, sparse_links(self._original.proto), placeless(self._graph))
 
     def _signature(self, options: ConvertOptions) -> IOSignature:
         return self._border
 
     @cached_property
+    def _graph(self) -> ir.Model:
+        return self._original.graph()
+
+    @cached_property
     def _border(self) -> IOSignature:
         # Of layouts ONNX says nothing; its convention has the channels of image-like tensors first.
-        return signature_of(load_model(self._proto)).laid_out("channels_first")
+        return signature_of(self._graph).laid_out("channels_first")
 
     def _own_options(self) -> dict[str, Any]:
-        opset = next((o.version for o in self._proto.opset_import if o.domain in ("", "ai.onnx")), 0)
+        opset = next((o.version for o in self._original.proto.opset_import if o.domain in ("", "ai.onnx")), 0)
         return {"opset": opset} if opset >= OLDEST_EXPORT else {}
 
     @classmethod
@@ -106,19 +112,10 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
     @classmethod
     def _read(cls, path: Path) -> Conversion:
         proto = read_proto(path)
-        return Conversion(proto, signature_of(load_model(proto)))
+        return Conversion(proto, signature_of(model_of(proto)))
 
     def _stored_weights(self, sources: Iterable[str]) -> dict[str, Array]:
-        return stored_weights(self._proto, sources)
+        return self._original.stored_weights(sources)
 
     def _with_weights(self, changed: Mapping[str, Array]) -> onnx.ModelProto:
-        return with_weights(self._proto, changed)
-
-
-def _copied(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """A protobuf of its own: whoever gets one may change it, and the source stays what it was."""
-    from onnx import ModelProto
-
-    copy = ModelProto()
-    copy.CopyFrom(proto)
-    return copy
+        return self._original.with_weights(changed)

@@ -23,7 +23,7 @@ class OnnxRuntimeRunner(BaseRunner):
     """ONNX Runtime on the CPU.
 
     Args:
-        model: the model; one beyond 2 GB is handed over in a temporary folder, which :meth:`close` removes.
+        model: the model, serialized or not; one beyond 2 GB is handed over in a temporary folder, which :meth:`close` removes.
         signature: its inputs and outputs.
         optimise: whether ONNX Runtime may rewrite the graph; without, every operator runs as it stands.
 
@@ -32,7 +32,7 @@ class OnnxRuntimeRunner(BaseRunner):
         CorruptModelError: nor does ONNX's own checker.
     """
 
-    def __init__(self, model: onnx.ModelProto, signature: IOSignature, *, optimise: bool = True) -> None:
+    def __init__(self, model: onnx.ModelProto | bytes, signature: IOSignature, *, optimise: bool = True) -> None:
         import onnxruntime as ort
 
         super().__init__(f"ONNX Runtime {ort.__version__}", signature)
@@ -52,8 +52,10 @@ class OnnxRuntimeRunner(BaseRunner):
                 self.close()
             raise NotRunnableError(f"ONNX Runtime does not load the model: {error}") from error
 
-    def _handed_over(self, model: onnx.ModelProto) -> bytes | str:
+    def _handed_over(self, model: onnx.ModelProto | bytes) -> bytes | str:
         """The model as ONNX Runtime takes it: from memory, or from a file where a protobuf cannot hold the weights."""
+        if isinstance(model, bytes):
+            return model
         data = serialized(model)
         if data is not None:
             return data
@@ -75,7 +77,10 @@ class OnnxRuntimeRunner(BaseRunner):
         from onnx import ModelProto, TypeProto, ValueInfoProto, shape_inference
 
         model = ModelProto()
-        model.CopyFrom(self._model)
+        if isinstance(self._model, bytes):
+            model.ParseFromString(self._model)
+        else:
+            model.CopyFrom(self._model)
         known = {v.name: v.type for v in shape_inference.infer_shapes(model).graph.value_info}
         there = {v.name for v in model.graph.output}
         names = [name for node in model.graph.node for name in node.output if name]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
-from typing import BinaryIO
 
-GRAPH = 7
+from mlconverter.hub.wire import GRAPH, fields
+
 _MODEL_FIELDS = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, GRAPH: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}
 """Wire type (0: a varint, 2: a length and so many bytes) of the fields of ``onnx.ModelProto``, by number."""
 
@@ -15,32 +16,15 @@ def is_onnx_file(path: Path) -> bool:
 
     Only the tags and lengths at the top level are read, so a file of any size costs the same.
     """
-    size = path.stat().st_size
-    graph = False
-    with path.open("rb") as file:
-        while file.tell() < size:
-            tag = _varint(file)
-            if tag is None or _MODEL_FIELDS.get(tag >> 3) != tag & 7:
-                return False
-            value = _varint(file)
-            if value is None:
-                return False
-            if tag & 7 == 2:
-                if file.tell() + value > size:
+    if not path.stat().st_size:
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        graph = False
+        try:
+            for field in fields(data, 0, len(data)):
+                if _MODEL_FIELDS.get(field.number) != field.wire_type:
                     return False
-                file.seek(value, 1)
-            graph |= tag >> 3 == GRAPH
+                graph |= field.number == GRAPH
+        except (ValueError, IndexError):
+            return False
     return graph
-
-
-def _varint(file: BinaryIO) -> int | None:
-    """The next number, or ``None`` where there is none."""
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = file.read(1)
-        if not byte:
-            return None
-        value |= (byte[0] & 0x7F) << shift
-        if byte[0] < 0x80:
-            return value
-    return None

@@ -21,7 +21,7 @@ class TFLiteModel:
     """The bytes of a TFLite file, ready to be saved or called.
 
     Args:
-        content: the file.
+        content: the file, or what reading it gave.
 
     Raises:
         CorruptModelError: the bytes are no TFLite file, or a damaged one.
@@ -31,9 +31,9 @@ class TFLiteModel:
         >>> outputs = model(image)
     """
 
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self.structure: Model = load(content)
+    def __init__(self, content: bytes | Model) -> None:
+        self.structure: Model = content if isinstance(content, Model) else load(content)
+        self._content: bytes = self.structure.data
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TFLiteModel:

@@ -17,7 +17,7 @@ import numpy as np
 
 from mlconverter.errors import ConversionError
 from mlconverter.formats.tflite.schema import MAGIC, OPTIONS, generated, names
-from mlconverter.formats.tflite.structure import Array, Extent, Operator, SignatureDef, Subgraph, Tensor
+from mlconverter.formats.tflite.structure import Array, Extent, Model, Operator, SignatureDef, Subgraph, Tensor
 
 ALIGNMENT = 64
 """Of constants in the file, in bytes; LiteRT asks for 16, and reads whole cache lines fastest."""
@@ -52,8 +52,8 @@ def options(op: str, **fields: Any) -> Any:
 
 def write(
     subgraph: Subgraph, buffers: Sequence[Array | Callable[[], Array]], signature: SignatureDef, description: str = "mlconverter"
-) -> bytes:
-    """A file with one subgraph and one signature.
+) -> Model:
+    """A file with one subgraph and one signature, as reading it gives it back.
 
     Args:
         subgraph: the graph; tensors refer to ``buffers`` by number, and 0 is "no data".
@@ -78,7 +78,15 @@ def write(
     with output.getbuffer() as memory:
         for number, (buffer, extent) in enumerate(zip(buffers, extents, strict=True), 1):
             _put(memory, extent, buffer() if callable(buffer) else buffer, number)
-    return output.getvalue()  # the same memory, not a copy of it
+    return Model(
+        data=output.getvalue(),  # the same memory, not a copy of it
+        version=SCHEMA_VERSION,
+        description=description,
+        subgraphs=(subgraph,),
+        buffers=(Extent(0, 0), *extents),
+        signatures=(signature,),
+        metadata={},
+    )
 
 
 def _extents(subgraph: Subgraph, count: int, start: int) -> tuple[list[Extent], int]:

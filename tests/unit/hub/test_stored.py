@@ -13,7 +13,7 @@ from mlconverter import Converter
 from mlconverter.errors import ConversionError
 from mlconverter.hub.io import load_model
 from mlconverter.hub.normalise import mark_weights, normalise
-from mlconverter.hub.stored import stored_weights, with_weights
+from mlconverter.hub.stored import put_weights, stored_weights
 from tests.ops.onnx_torch.models import FLOAT, N, model, node, weight
 from tests.unit.hub.test_protobuf import copied
 
@@ -173,10 +173,9 @@ def test_weights_of_one_name_in_several_graphs_are_several():
     assert {link.source for link in mark_weights(load_model(proto))} == set(seeds)
     for name, array in stored_weights(proto, seeds).items():
         np.testing.assert_array_equal(array, weight(3, 3, seed=seeds[name]))
-    changed = with_weights(proto, {"y.then_branch.0/w": weight(3, 3, seed=7)})
-    for name, array in stored_weights(changed, seeds).items():
+    put_weights(proto, {"y.then_branch.0/w": weight(3, 3, seed=7)})
+    for name, array in stored_weights(proto, seeds).items():
         np.testing.assert_array_equal(array, weight(3, 3, seed={**seeds, "y.then_branch.0/w": 7}[name]))
-    assert proto == branched()
 
 
 def test_marks_survive_normalising():
@@ -188,9 +187,9 @@ def test_typed_elements_stay_typed():
     proto = of(node("MatMul", "x w", "y"))
     held = proto.graph.initializer.add(name="w", data_type=FLOAT, dims=[3, 3])
     held.float_data.extend([0.5] * 9)
-    changed = with_weights(proto, {"w": np.ones((3, 3), np.float32)})
-    assert list(changed.graph.initializer[0].float_data) == [1.0] * 9
-    assert not changed.graph.initializer[0].HasField("raw_data")
+    put_weights(proto, {"w": np.ones((3, 3), np.float32)})
+    assert list(held.float_data) == [1.0] * 9
+    assert not held.HasField("raw_data")
 
 
 def test_a_weight_without_a_place_is_named():

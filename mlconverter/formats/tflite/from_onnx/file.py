@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.values import Array, Dims, Operation, Wire
-from mlconverter.formats.tflite.structure import Operator, SignatureDef, Subgraph, Tensor
+from mlconverter.formats.tflite.structure import Model, Operator, SignatureDef, Subgraph, Tensor
 from mlconverter.formats.tflite.writer import options, write
 from mlconverter.signature import IOSignature
 
@@ -16,8 +16,8 @@ LONGEST_KEY = 64
 """Bytes of a constant by which candidates for being equal are found."""
 
 
-def file_of(operations: Sequence[Operation], inputs: Sequence[Wire], outputs: Sequence[Wire], signature: IOSignature) -> bytes:
-    """The bytes of the file.
+def file_of(operations: Sequence[Operation], inputs: Sequence[Wire], outputs: Sequence[Wire], signature: IOSignature) -> Model:
+    """The file.
 
     Args:
         operations: in order of execution; those that no output needs are left out.
