@@ -25,7 +25,7 @@ demo: $(STAMP) ## a real model there, trained, and back
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP) ## everything but the long runs
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not zoo and not tf and not gpu" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not zoo" $(ARGS)
 
 test-zoo: $(STAMP) ## the long runs over real models
 	$(BIN)/python -m pytest -n $(WORKERS) -m zoo $(ARGS)

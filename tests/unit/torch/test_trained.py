@@ -128,16 +128,6 @@ def test_what_has_no_values_is_refused() -> None:
         converter.to_origin_type(converter.to_torch().to("meta"))
 
 
-@pytest.mark.gpu
-def test_a_module_on_another_device() -> None:
-    converter = Converter(plain())
-    module = converter.to_torch().to("cuda").half()
-    tuned = converter.to_origin_type(module)
-    assert converter.report.verdict == "verified" and tuned != plain()
-    assert {p.device.type for p in module.parameters()} == {"cuda"}
-    assert converter.to_origin_type(module.state_dict()) == tuned
-
-
 def compiled(module):
     return torch.compile(module, backend="eager")
 
