@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from mlconverter.cache import IntermediateStore, ManifestKey, atomic_write, versions_of
+from mlconverter.collecting import uncollected
 from mlconverter.conversion import Conversion, Trained, TrainedWeights
 from mlconverter.errors import NotConvertibleError, SignatureError
 from mlconverter.hub.border import border_change
@@ -100,7 +101,8 @@ class BaseConverter(ABC):
         self._checked: dict[ResultKey, set[tuple[VerifyLevel, float | None]]] = {}
         self._handed_out: Any = None
         self._hubs: dict[tuple[ConvertOptions, str], HubModel] = {}
-        self._load(model)
+        with uncollected():
+            self._load(model)
 
     @classmethod
     def _takes_both(cls) -> bool:
@@ -314,7 +316,8 @@ class BaseConverter(ABC):
             result = stored
         else:
             ways = {"torch": self._to_torch, "tflite": self._to_tflite, "trt": self._to_trt}
-            result = ways.get(target.format, partial(self._to, target.format))(options)
+            with uncollected():
+                result = ways.get(target.format, partial(self._to, target.format))(options)
         if not own:
             seconds = time.perf_counter() - start
             verification = self._verify(target, result, options)

@@ -6,8 +6,6 @@ inputs are all constants without weights, nodes stand in topological order, and 
 
 from __future__ import annotations
 
-import logging
-
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
@@ -17,6 +15,7 @@ from mlconverter.hub.model import SOURCE_KEY, WEIGHT_KEY
 from mlconverter.hub.model import is_weight as is_weight  # noqa: PLC0414 - what is said twice is exported
 from mlconverter.hub.nodes import op_name, specified
 from mlconverter.hub.sequences import split_sequences
+from mlconverter.hub.shapes import infer_shapes, infer_shapes_anew
 from mlconverter.hub.weights import WeightLink
 
 _TAKE_WEIGHTS = frozenset(
@@ -51,7 +50,7 @@ def normalise(model: ir.Model) -> ir.Model:
     passes.RemoveUnusedNodesPass()(copy)
     split_sequences(copy)
     fold_constants(copy)
-    infer_shapes(copy)
+    infer_shapes_anew(copy)
     # Folding reveals shapes and shapes reveal what can be folded; each round settles one more link of such a chain.
     for _ in range(MOST_ROUNDS):
         ranked = _rank_reshapes(copy)
@@ -88,22 +87,6 @@ def mark_weights(model: ir.Model) -> tuple[WeightLink, ...]:
             if tensor.size > 1 or (tensor.size == 1 and any(op_name(use.node) in _TAKE_WEIGHTS for use in uses)):
                 links.append(WeightLink(name := value.metadata_props.setdefault(WEIGHT_KEY, source), name))
     return tuple(links)
-
-
-def infer_shapes(model: ir.Model) -> None:
-    """Infer shapes in place; what cannot be inferred keeps the shape it has."""
-    if any(node.domain == "ai.onnx.ml" for node in model.graph.all_nodes()):
-        return  # inference of these operators takes for granted that types are known, and ends the process where one is not
-    # The pass reports what it fails at by log lines with tracebacks; translators check what they need themselves.
-    loggers = [logging.getLogger(name) for name in ("onnx_ir.passes.common.shape_inference", "onnx_ir.serde")]
-    disabled = [logger.disabled for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.disabled = True
-        passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
-    finally:
-        for logger, before in zip(loggers, disabled, strict=True):
-            logger.disabled = before
 
 
 def _rank_reshapes(model: ir.Model) -> bool:

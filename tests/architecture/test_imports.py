@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "mlconverter"
 LAYERS = (
     {"errors", "signature", "options", "registry"},
     {"hub"},
-    {"verification", "cache", "report", "logs"},
+    {"verification", "cache", "report", "logs", "collecting"},
     {"conversion"},
     {"wayback", "batching"},
     {"base"},

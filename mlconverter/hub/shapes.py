@@ -1,0 +1,68 @@
+"""Shapes of values that are computed: inferred, and as the model says where inference does not get to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import onnx_ir as ir
+import onnx_ir.passes.common as passes
+
+_MADE_UP = "unk__"
+"""How inference calls sizes that it does not know."""
+
+
+def infer_shapes(model: ir.Model) -> None:
+    """Infer shapes in place; what cannot be inferred keeps the shape it has."""
+    if any(node.domain == "ai.onnx.ml" for node in model.graph.all_nodes()):
+        return  # inference of these operators takes for granted that types are known, and ends the process where one is not
+    # The pass reports what it fails at by log lines with tracebacks; translators check what they need themselves.
+    loggers = [logging.getLogger(name) for name in ("onnx_ir.passes.common.shape_inference", "onnx_ir.serde")]
+    disabled = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+    finally:
+        for logger, before in zip(loggers, disabled, strict=True):
+            logger.disabled = before
+
+
+def infer_shapes_anew(model: ir.Model) -> None:
+    """Infer shapes from inputs and weights; what the model says itself counts only where that leads nowhere.
+
+    Whoever frees the batch of a model by hand, or cuts it, leaves the shapes behind that its values had before.
+    """
+    said = {value: value.shape for value in _computed(model) if value.shape is not None}
+    for value in said:
+        value.shape = None
+    infer_shapes(model)
+    free = {str(d) for value in model.graph.inputs for d in value.shape or ()}
+    if [value for value, shape in said.items() if _complete(value, shape, free)]:
+        infer_shapes(model)
+
+
+def _complete(value: ir.Value, said: ir.Shape, free: set[str]) -> bool:
+    """Fill in what is not known of a shape by what the model says of it; whether there was anything."""
+    if value.shape is None:
+        value.shape = said
+        return True
+    if len(value.shape) != len(said):
+        return False
+    dims = [s if _unknown(d, free) and not _unknown(s, set()) else d for d, s in zip(value.shape, said, strict=True)]
+    if dims == list(value.shape):
+        return False
+    value.shape = ir.Shape(dims)
+    return True
+
+
+def _unknown(dim: int | ir.SymbolicDim, free: set[str]) -> bool:
+    if isinstance(dim, int):
+        return False
+    return dim.value is None or (dim.value.startswith(_MADE_UP) and dim.value not in free)
+
+
+def _computed(model: ir.Model) -> Iterator[ir.Value]:
+    for graph in model.graphs():
+        for node in graph:
+            yield from (output for output in node.outputs if not output.is_graph_output())
