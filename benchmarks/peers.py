@@ -3,13 +3,12 @@
 import subprocess
 import sys
 import sysconfig
-import venv
 from pathlib import Path
 
 import platformdirs
 
 
-def python_with(package: str, *others: str, apart: bool = False) -> str:
+def python_with(package: str, *others: str, apart: bool = False, interpreter: str = sys.executable) -> str:
     """The interpreter of an environment that has a peer, made where it is not there yet.
 
     Args:
@@ -17,16 +16,20 @@ def python_with(package: str, *others: str, apart: bool = False) -> str:
         *others: what else it needs and does not say.
         apart: whether it brings all that it depends on. Otherwise the environment sees the packages of this one and adds
             the peer alone, so that both run on the same versions of everything else.
+        interpreter: the Python of the environment, for a peer that does not run on this one; it has to be apart.
 
     Raises:
         RuntimeError: the peer cannot be installed.
     """
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    try:
+        version = _output(interpreter, "import sys; print('%d.%d' % sys.version_info[:2])")
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise RuntimeError(f"'{interpreter}' is no Python that runs: {error}") from error
     folder = Path(platformdirs.user_cache_dir("mlconverter-benchmarks", appauthor=False)) / f"{package}-py{version}"
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not python.exists():
-        venv.create(folder, with_pip=False)
-    site = Path(_output(python, "import sysconfig; print(sysconfig.get_path('purelib'))"))
+        subprocess.run([interpreter, "-m", "venv", "--without-pip", str(folder)], check=True)
+    site = Path(_output(str(python), "import sysconfig; print(sysconfig.get_path('purelib'))"))
     if not apart:
         (site / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
     if not list(site.glob(f"{package.replace('-', '_')}-*.dist-info")):
@@ -40,8 +43,8 @@ def python_with(package: str, *others: str, apart: bool = False) -> str:
 
 def version_of(python: str, package: str) -> str:
     """The version that an environment has."""
-    return _output(Path(python), f"import importlib.metadata as m; print(m.version({package!r}))")
+    return _output(python, f"import importlib.metadata as m; print(m.version({package!r}))")
 
 
-def _output(python: Path, code: str) -> str:
-    return subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+def _output(python: str, code: str) -> str:
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
