@@ -39,6 +39,11 @@ def _sizes(op: Op) -> tuple[None, ...]:
     return (None,) * len(op.results)  # how many items there are, and nothing of what is in them
 
 
+@rule("Constant")
+def _constant(op: Op) -> tuple[None, ...]:
+    return (None,) * len(op.results)
+
+
 @rule("CumSum", "CumProd")
 def _running(op: Op) -> Batch:
     return apart_from(op, op.ints(1) or (), "accumulates along")
@@ -204,6 +209,19 @@ def _compress(op: Op) -> Batch:
 )
 def _across(op: Op) -> Batch:
     raise Mixes("gives one result for all items of the batch together")
+
+
+@rule("If", "Loop", "Scan", "SequenceMap")
+def _graphs(op: Op) -> Batch:
+    raise Mixes("runs graphs of its own, in which the batch is not followed")
+
+
+@rule(
+    *"SequenceConstruct SequenceEmpty SequenceInsert SequenceErase SequenceAt SequenceLength SplitToSequence".split(),
+    *"ConcatFromSequence Optional OptionalGetElement OptionalHasElement".split(),
+)
+def _sequences(op: Op) -> Batch:
+    raise Mixes("works on sequences or optional values, in which the batch is not followed")
 
 
 # -- shapes ------------------------------------------------------------------------------------------------------------

@@ -57,11 +57,12 @@ def schema_problem(node: onnx.NodeProto, found: onnx.defs.OpSchema) -> str | Non
             return f"has no attribute '{name}'"
     if found.domain == "" and found.name == "Constant" and len(node.attribute) != 1:
         return f"has {len(node.attribute)} values"
-    for what, there, least, most in (
-        ("inputs", _given(node.input), found.min_input, found.max_input),
-        ("outputs", _given(node.output), found.min_output, found.max_output),
+    for what, everything, least, most in (
+        ("inputs", node.input, found.min_input, found.max_input),
+        ("outputs", node.output, found.min_output, found.max_output),
     ):
-        if not least <= len(there) <= most:
+        there = _given(everything)
+        if len(everything) < least or len(there) > most:  # Loop needs two inputs, and both may be left out
             return f"has {len(there)} {what}, and the specification {least} to {most}"
     needed = [i.name for i, name in zip(found.inputs, node.input, strict=False) if not name and i.option == i.option.Single]
     return f"lacks its input '{needed[0]}'" if needed else None

@@ -1,7 +1,8 @@
 """Make a graph simple before it is translated, without touching a weight.
 
-After :func:`normalise` there are no functions, no Constant nodes, no Identity, no unused nodes, no node whose
-inputs are all constants without weights, nodes stand in topological order, and shapes are inferred as far as they can be.
+After :func:`normalise` there are no functions, no Constant nodes but outputs, no Identity, no unused nodes, no branch
+that is decided, no node whose inputs are all constants without weights; nodes stand in topological order, and shapes are
+inferred as far as they can be.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
 from mlconverter.errors import ConversionError, CorruptModelError
+from mlconverter.hub.branches import take_branches
 from mlconverter.hub.fold import fold_constants, fold_shapes
 from mlconverter.hub.model import SOURCE_KEY, WEIGHT_KEY
 from mlconverter.hub.model import is_weight as is_weight  # noqa: PLC0414 - what is said twice is exported
@@ -56,7 +58,7 @@ def normalise(model: ir.Model) -> ir.Model:
         ranked = _rank_reshapes(copy)
         _drop_casts_to_the_same(copy)
         folded = fold_shapes(copy)
-        if not (fold_constants(copy) or folded or ranked):
+        if not (fold_constants(copy) or take_branches(copy) or folded or ranked):
             break
         infer_shapes(copy)
     _drop_identities(copy)

@@ -11,7 +11,7 @@ from mlconverter.formats.torch.storage import StoredWeights
 
 
 def fingerprint(module: fx.GraphModule) -> dict[str, str]:
-    """What a module computes, not the values of its weights: a digest of its code (``""``) and of each layer by name.
+    """What a module computes, not the values of its weights: a digest of its code (``""``) and of each layer and part by name.
 
     A changed activation or stride leaves the state-dict keys as they are and changes this; so does a hook or a
     forward of somebody's own.
@@ -19,7 +19,7 @@ def fingerprint(module: fx.GraphModule) -> dict[str, str]:
     digests = {}
     for name, layer in module.named_modules(remove_duplicate=False):
         kind = f"{type(layer).__module__}.{type(layer).__qualname__}"
-        does = f"{type(module).__name__} {module.code}" if layer is module else f"{kind} {_configuration(layer)}"
+        does = f"{type(layer).__name__} {layer.code}" if isinstance(layer, fx.GraphModule) else f"{kind} {_configuration(layer)}"
         own = (*layer._parameters.items(), *layer._buffers.items())
         holds = [(n, tuple(t.shape), t.is_floating_point()) for n, t in own if t is not None]
         digests[name] = hashlib.sha256(f"{does} {interference(layer)} {holds}".encode()).hexdigest()

@@ -121,10 +121,10 @@ def as_stored(module: nn.Module) -> nn.Module:
         return module
     twin = copy.deepcopy(module)
     for converted in [part for part in twin.modules() if isinstance(part, ConvertedModule)]:
-        weights = dict(converted.named_parameters(remove_duplicate=False))
-        with torch.no_grad():
-            for part in converted.modules():
-                if isinstance(part, Storage) and part._rounds and part.path in weights:
+        weights, stored = dict(converted.named_parameters(remove_duplicate=False)), converted._modules.get("stored")
+        for part in [] if stored is None else stored.modules():
+            if isinstance(part, Storage) and part._rounds and part.path in weights:
+                with torch.no_grad():
                     weights[part.path].copy_(part.rounded(weights[part.path]))
         converted.round_to_storage = False
     return twin

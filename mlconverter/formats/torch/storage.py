@@ -25,7 +25,7 @@ class Storage(nn.Module):
     the rounding straight through.
 
     Args:
-        path: of the weight in the converted module.
+        path: of the weight in the converted module, or in the part of it whose code reads the weight.
         dtype: the narrower dtype of the origin, ``None`` where it holds the weight as it is.
         mask: where the origin stores values, ``None`` where it stores all.
     """
@@ -108,30 +108,35 @@ def keep_storable(module: fx.GraphModule, links: Iterable[WeightLink]) -> None:
         links: from the origin's tensors to its parameters and buffers.
     """
     parameters = dict(module.named_parameters(remove_duplicate=False))
-    layers = {str(node.target) for node in module.graph.nodes if node.op == "call_module"}
-    watched: dict[str, dict[str, Storage]] = {}
+    watched: dict[nn.Module, dict[str, Storage]] = {}
+    parts = {path: part for path, part in module.named_modules() if isinstance(part, fx.GraphModule)}
     for link in {link.target: link for link in links}.values():
         weight = parameters.get(link.target)  # a buffer is not trained; layers write into theirs while they compute
-        storage = None if weight is None else _storage(link, weight)
+        # The code that reads a weight is that of the innermost part which has it.
+        part = max((p for p in parts if not p or link.target.startswith(f"{p}.")), key=len)
+        path = link.target[len(part) + 1 if part else 0 :]
+        storage = None if weight is None else _storage(link, path, weight)
         if storage is None:
             continue
-        module.add_submodule(f"stored.{link.target}", storage)
-        _read_through(module.graph, link.target)
-        layer, _, name = link.target.rpartition(".")
-        if layer in layers:
-            watched.setdefault(layer, {})[name] = storage
-    for layer, storages in watched.items():
-        StoredWeights(storages).watch(module.get_submodule(layer))
-    module.recompile()
+        reader = parts[part]
+        reader.add_submodule(f"stored.{path}", storage)
+        _read_through(reader.graph, path)
+        layer, _, name = path.rpartition(".")
+        if any(node.op == "call_module" and node.target == layer for node in reader.graph.nodes):
+            watched.setdefault(reader.get_submodule(layer), {})[name] = storage
+    for called, storages in watched.items():
+        StoredWeights(storages).watch(called)
+    for reader in parts.values():
+        reader.recompile()
 
 
-def _storage(link: WeightLink, weight: torch.Tensor) -> Storage | None:
+def _storage(link: WeightLink, path: str, weight: torch.Tensor) -> Storage | None:
     """The storage of a weight, ``None`` where the origin can hold any value of it."""
     mask, name = stored_mask(link), storage_dtype(link)
     dtype = None if name is None or DTYPES[name].itemsize >= weight.element_size() else DTYPES[name]
     if mask is None and dtype is None:
         return None
-    return Storage(link.target, dtype, None if mask is None else torch.from_numpy(mask.copy()))
+    return Storage(path, dtype, None if mask is None else torch.from_numpy(mask.copy()))
 
 
 def _read_through(graph: fx.Graph, path: str) -> None:

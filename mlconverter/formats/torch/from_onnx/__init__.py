@@ -3,6 +3,7 @@
 from mlconverter.formats.torch.from_onnx import (
     activation,
     casting,
+    control,
     convolution,
     creation,
     elementwise,
@@ -13,6 +14,7 @@ from mlconverter.formats.torch.from_onnx import (
     pooling,
     reduction,
     resize,
+    sequences,
     shaping,
     vision,
 )
@@ -22,6 +24,7 @@ from mlconverter.formats.torch.from_onnx.ops import translates
 __all__ = [
     "activation",
     "casting",
+    "control",
     "convert",
     "convolution",
     "creation",
@@ -33,6 +36,7 @@ __all__ = [
     "pooling",
     "reduction",
     "resize",
+    "sequences",
     "shaping",
     "translates",
     "vision",

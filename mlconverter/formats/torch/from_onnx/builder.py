@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import onnx_ir as ir
@@ -26,36 +27,73 @@ from mlconverter.formats.torch.from_onnx.values import (
     know,
 )
 from mlconverter.formats.torch.module import ConvertedModule
-from mlconverter.hub.io import numpy_name
+from mlconverter.hub.io import dim_of, numpy_name
 from mlconverter.hub.weights import Step, Transpose, WeightLink
+
+
+@dataclass(frozen=True)
+class Bodies:
+    """The graphs that a node runs, as parts of the module.
+
+    Attributes:
+        parts: called with the inputs of their graph and then with the operands; they give tuples.
+        operands: what the graphs read from outside.
+    """
+
+    parts: tuple[fx.Proxy, ...]
+    operands: tuple[fx.Proxy, ...]
 
 
 class Builder:
     """Records one module.
 
+    Args:
+        outer: of the module whose part this one will be, ``None`` for a module of its own.
+
     Attributes:
         root: the module that holds parameters and layers.
         graph: the code, as it is recorded.
         node: the ONNX node being translated.
-        links: for every weight, how a parameter or buffer of ``root`` comes from it.
+        first_input: of those inputs that are tensors.
+        bodies: records graphs of the current node as parts of this module, by the names of the parts.
     """
 
-    def __init__(self) -> None:
+    bodies: Callable[[dict[str, ir.Graph]], Bodies]
+
+    def __init__(self, outer: Builder | None = None) -> None:
         self.root = nn.Module()
         self.graph = fx.Graph()
         self.tracer = Tracer(self.graph)
         self.node: ir.Node | None = None
-        self.links: list[WeightLink] = []
-        self._tensors: dict[tuple[str, tuple[Step, ...]], torch.Tensor] = {}
+        self.first_input: Tensor | None = None
+        self._links: list[WeightLink] = []
+        self._inner: dict[str, Builder] = {}
+        # One tensor for each weight, in whichever parts of the module it is used.
+        self._tensors: dict[tuple[str, tuple[Step, ...]], torch.Tensor] = {} if outer is None else outer._tensors
+        self._seen: dict[str, Const] = {} if outer is None else outer._seen
         self._paths: dict[torch.Tensor, str] = {}
-        self._seen: dict[str, Const] = {}
         self._reads: dict[str, Tensor] = {}
         self._device: Any = None
-        self._roles: Callable[[str], str] = lambda weight: "parameter"
+        self._roles: Callable[[str], str] = (lambda weight: "parameter") if outer is None else outer._roles
 
     def decide_roles(self, role: Callable[[str], str]) -> None:
         """Say which weights are parameters: ``role`` maps a weight's name to ``parameter`` or ``buffer``."""
         self._roles = role
+
+    @property
+    def links(self) -> list[WeightLink]:
+        """For every weight that the recorded code reads, how a parameter or buffer comes from it."""
+        read = {str(node.target) for node in self.graph.nodes if node.op in ("get_attr", "call_module")}
+        own = [link for link in self._links if link.target in read or link.target.rpartition(".")[0] in read]
+        inner = [(path, link) for path, part in self._inner.items() if path in read for link in part.links]
+        return own + [replace(link, target=f"{path}.{link.target}") for path, link in inner]
+
+    def part(self, inner: Builder, name: str) -> fx.Proxy:
+        """Make what another builder recorded a part of this module, and read it."""
+        path = self._free_path(_dotted(name))
+        self._attach(self.root, path, ConvertedModule(inner.root, inner.graph))
+        self._inner[path] = inner
+        return self.tracer.create_proxy("get_attr", path, (), {})
 
     # -- recording -------------------------------------------------------------------------------------------------
 
@@ -75,16 +113,21 @@ class Builder:
 
     @property
     def device(self) -> Any:
-        """Where the first input lies, which is where tensors belong that are made anew."""
-        if self._device is None:
-            first = next((n for n in self.graph.nodes if n.op == "placeholder"), None)
-            self._device = None if first is None else self.tracer.proxy(first).device
+        """Where the first input lies, which is where tensors belong that are made anew; ``None`` where no input is a tensor."""
+        if self._device is None and self.first_input is not None:
+            self._device = self.first_input.device
         return self._device
 
     def output_dtype(self, position: int = 0) -> torch.dtype | None:
         """Element type that the graph gives an output of the current node, ``None`` where it gives none."""
         assert self.node is not None
         return DTYPES.get(numpy_name(self.node.outputs[position].dtype))
+
+    def output_shape(self, position: int) -> tuple[int | None, ...] | None:
+        """Sizes that the graph gives an output of the current node, ``None`` where it does not give even the rank."""
+        assert self.node is not None
+        shape = self.node.outputs[position].shape
+        return None if shape is None else tuple(d if isinstance(d, int) else None for d in map(dim_of, shape))
 
     def is_read(self, position: int) -> bool:
         """Whether the current node has an output at a position, and anything uses it."""
@@ -166,7 +209,7 @@ class Builder:
         if const.weight is None:
             return
         self._seen.setdefault(const.weight, const)
-        self.links.append(WeightLink(const.weight, path, const.steps))
+        self._links.append(WeightLink(const.weight, path, const.steps))
 
     def _layer_path(self, weights: dict[str, Const]) -> str:
         for attribute, const in weights.items():

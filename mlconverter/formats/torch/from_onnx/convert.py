@@ -36,12 +36,11 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
     """
     model = expand(normalise(hub.model))
     refuse_unsupported(model, translates)
-    decided = roles.decide(model.graph)
+    decided = roles.decide(model)
     builder = Builder()
     builder.decide_roles(lambda weight: decided[weight].kind if weight in decided else "parameter")
-    Translation(model, builder).run()
-    read = {str(node.target) for node in builder.graph.nodes if node.op in ("get_attr", "call_module")}
-    links = [link for link in builder.links if link.target in read or link.target.rpartition(".")[0] in read]
+    Translation(model, model.graph, builder).run()
+    links = builder.links
     origins = compose(hub.links, links)
     module = ConvertedModule(builder.root, builder.graph)
     keep_storable(module, origins)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 
@@ -12,6 +13,17 @@ from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.formats.torch.from_onnx.values import DTYPES, Array, Const, Ints, Tensor, UnknownAtConversion
 from mlconverter.hub.io import numpy_name
+
+
+@translates("Constant", 1, 9, 11, 12, 13, 19, 21, 23, 24, 25)
+def constant(g: Builder, *, value: Array | None = None, **others: Any) -> Const:
+    """Constant → a buffer; only one that is an output is left of them."""
+    ((kind, given),) = (others or {"value": value}).items()
+    if kind not in ("value", "value_float", "value_floats", "value_int", "value_ints"):
+        raise UnknownAtConversion(f"a constant given as {kind}")
+    dtype = np.float32 if "float" in kind else None if kind == "value" else np.int64
+    assert g.node is not None
+    return Const(np.asarray(given, dtype), g.node.outputs[0].name or "")
 
 
 @translates("ConstantOfShape", 9, 20, 21, 23, 24, 25)

@@ -35,8 +35,8 @@ class Role:
     reason: str = ""
 
 
-def decide(graph: ir.Graph) -> dict[str, Role]:
-    """The role of every weight of a graph, by the name under which its links know it.
+def decide(model: ir.Model) -> dict[str, Role]:
+    """The role of every weight of a model, by the name under which its links know it.
 
     The source decides where it says so (a torch export does). Elsewhere a weight is a parameter unless only
     element-wise operators use it *and* it looks like a fixed number rather than something that was learned:
@@ -45,6 +45,10 @@ def decide(graph: ir.Graph) -> dict[str, Role]:
     * nothing with weights comes after it and it is no vector along one axis of a layer's output: the anchors
       and strides by which a detector decodes its boxes.
     """
+    return {weight: role for graph in model.graphs() for weight, role in _decide(graph).items()}
+
+
+def _decide(graph: ir.Graph) -> dict[str, Role]:
     layers = _Layers(graph)
     roles = {}
     for value in graph.initializers.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from torch import fx
 
 from mlconverter.errors import TranslationError
 from mlconverter.formats.torch.from_onnx import runtime, unsigned
-from mlconverter.formats.torch.from_onnx.builder import Builder, ints_of
+from mlconverter.formats.torch.from_onnx.builder import Bodies, Builder, ints_of
 from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.formats.torch.from_onnx.values import (
     DTYPES,
@@ -23,7 +24,9 @@ from mlconverter.formats.torch.from_onnx.values import (
     Tensor,
     UnknownAtConversion,
     Value,
+    dtype_of,
     know,
+    shape_of,
 )
 from mlconverter.formats.torch.runner import VALUE_KEY
 from mlconverter.hub.evaluate import evaluate, evaluates, object_array
@@ -35,38 +38,77 @@ from mlconverter.hub.weights import Cast, Reshape, Step, Transpose
 
 
 class Translation:
-    """One walk over a normalised graph.
+    """One walk over a graph of a normalised model.
 
     Args:
-        model: the graph.
+        model: the model.
+        graph: its graph, or one of a node.
         builder: where the code is recorded.
+        outer: the walk that met the node.
     """
 
-    def __init__(self, model: ir.Model, builder: Builder) -> None:
-        self.model, self.builder = model, builder
+    def __init__(self, model: ir.Model, graph: ir.Graph, builder: Builder, outer: Translation | None = None) -> None:
+        self.model, self.graph, self.builder, self.outer = model, graph, builder, outer
         self.values: dict[ir.Value, Value] = {}
         self.merged: set[ir.Node] = set()
+        self._operands: dict[fx.Node, tuple[fx.Proxy, fx.Proxy]] = {}  # what is read from outside: there, and here
+        builder.bodies = self._bodies
 
     def run(self) -> None:
         """Record the whole graph: placeholders, nodes, output."""
-        graph = self.model.graph
-        for value in graph.inputs:
-            if value.name in graph.initializers:
+        for value in self.graph.inputs:
+            if value.name in self.graph.initializers:
                 continue
-            placeholder = self.builder.tracer.create_proxy("placeholder", _identifier(value.name or "input"), (), {})
-            # The graph makes the node's name unique and legal; under another one the argument could hide a value.
-            placeholder.node.target = placeholder.node.name
-            self.values[value] = self._checked(self._known(placeholder, value), value)
-        for node in graph:
+            placeholder = self._known(self._placeholder(_identifier(value.name or "input")), value)
+            if self.builder.first_input is None and not isinstance(value.type, (ir.SequenceType, ir.OptionalType)):
+                self.builder.first_input = placeholder
+            self.values[value] = placeholder if self.outer is not None else self._checked(placeholder, value)
+        for node in self.graph:
             self._translate(node)
-        results = tuple(self.builder.tensor(self.value(output)).node for output in graph.outputs)
-        self.builder.graph.output(results if len(results) != 1 else results[0])
+        results = tuple(self.builder.tensor(self.value(output)).node for output in self.graph.outputs)
+        self.builder.graph.output(results if len(results) != 1 or self.outer is not None else results[0])
         # Nothing that is recorded has a side effect; what no output needs can go.
         self.builder.graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
 
+    def _placeholder(self, name: str) -> fx.Proxy:
+        placeholder = self.builder.tracer.create_proxy("placeholder", name, (), {})
+        # The graph makes the node's name unique and legal; under another one the argument could hide a value.
+        placeholder.node.target = placeholder.node.name
+        return placeholder
+
+    def _bodies(self, graphs: dict[str, ir.Graph]) -> Bodies:
+        """Graphs of the current node as parts of the module, all of which take the same operands."""
+        walks = [Translation(self.model, graph, Builder(self.builder), self) for graph in graphs.values()]
+        for walk in walks:
+            walk.run()
+        operands = {there.node: there for walk in walks for there, _ in walk._operands.values()}
+        for walk in walks:
+            first = next(node for node in walk.builder.graph.nodes if node.op != "placeholder")
+            for there in operands.values():
+                first.prepend(walk._operand(there).node)
+        parts = tuple(self.builder.part(walk.builder, name) for name, walk in zip(graphs, walks, strict=True))
+        return Bodies(parts, tuple(operands.values()))
+
+    def _from_outside(self, value: Value) -> Value:
+        """A value of the graph around this one: a constant is read here too, anything else becomes an operand."""
+        if isinstance(value, Const):
+            return value
+        if isinstance(value, Sizes):
+            items = [self._operand(i) if isinstance(i, fx.Proxy) else i for i in value.array.reshape(-1)]
+            return Sizes(object_array(items).reshape(value.array.shape), value.dtype)
+        return know(self._operand(cast(fx.Proxy, value)), shape_of(value), dtype_of(value))
+
+    def _operand(self, there: fx.Proxy) -> fx.Proxy:
+        if there.node not in self._operands:
+            graph = self.builder.graph
+            first = next((node for node in graph.nodes if node.op != "placeholder"), None)
+            with nullcontext() if first is None else graph.inserting_before(first):
+                self._operands[there.node] = there, self._placeholder(there.node.name)
+        return self._operands[there.node][1]
+
     def _checked(self, placeholder: Tensor, value: ir.Value) -> Tensor:
         """An input, held to its batch where the model fixes it."""
-        size = value.shape[0] if value.shape else None
+        size = value.shape[0] if value.shape and isinstance(value.type, ir.TensorType) else None
         if not isinstance(size, int):
             return placeholder
         return self._known(self.builder.call(runtime.fixed_batch, placeholder, value.name or "", size), value)
@@ -75,10 +117,13 @@ class Translation:
         """The translated value, a constant's on first use."""
         known = self.values.get(value)
         if known is None:
-            if value.const_value is None:
+            if value.const_value is not None:
+                weight, role = (value.metadata_props.get(key) for key in (WEIGHT_KEY, ROLE_KEY))
+                known = Const(value.const_value.numpy(), value.name or "", weight, (), role)
+            elif self.outer is not None:
+                known = self._from_outside(self.outer.value(value))
+            else:
                 raise TranslationError(value.name or "", "graph", f"value '{value.name}' is used before anything computes it")
-            properties = value.metadata_props
-            known = Const(value.const_value.numpy(), value.name or "", properties.get(WEIGHT_KEY), (), properties.get(ROLE_KEY))
             self.values[value] = known
         return known
 
