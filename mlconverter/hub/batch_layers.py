@@ -8,8 +8,8 @@ from mlconverter.hub.batch_axis import Batch, Mixes, Op, apart_from, beside, rul
 
 
 @rule(
-    *"AveragePool Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool GroupNormalization "
-    "InstanceNormalization LRN LpPool SpaceToDepth".split()
+    *"AveragePool Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool GroupNormalization "
+    "InstanceNormalization LRN LpPool QLinearConv SpaceToDepth".split()
 )
 def _layer(op: Op) -> Batch:
     return _in_front(op, 0)
@@ -62,8 +62,25 @@ def _resize(op: Op) -> Batch:
 
 @rule("MatMul")
 def _matmul(op: Op) -> Batch:
+    return _product(op, 0, 1)
+
+
+@rule("MatMulInteger")
+def _matmul_integer(op: Op) -> Batch:
+    return _product(op, 0, 1)
+
+
+@rule("QLinearMatMul")
+def _qlinear_matmul(op: Op) -> Batch:
+    return _product(op, 0, 3)
+
+
+def _product(op: Op, first: int, second: int) -> Batch:
     """Rows of the first, columns of the second, or an axis in front of both; all axes are counted from the end."""
-    (a, b), left, right = op.batches, op.rank(0), op.rank(1)
+    for i, shape in enumerate(op.shapes):
+        if i not in (first, second) and (op.batches[i] is not None or (shape is not None and any(s != 1 for s in shape))):
+            raise Mixes("has a scale or zero point for each row or column")
+    a, b, left, right = op.batches[first], op.batches[second], op.rank(first), op.rank(second)
     of_a = None if a is None else a.axis - left
     of_b = None if b is None else b.axis - right - int(right == 1)  # a vector on the right is a column
     if of_a == -1 or of_b == -2:
@@ -74,7 +91,7 @@ def _matmul(op: Op) -> Batch:
     assert batch is not None and place is not None
     rank = max(left, right, 2)
     if place < -2:
-        for i, given in enumerate(op.batches):
+        for i, given in ((first, a), (second, b)):
             if given is None:
                 beside(batch.at(rank + place), op.shape(i), rank)
     return batch.at(rank + place - int(place == -1 and left == 1))

@@ -7,30 +7,16 @@ import sys
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from mlconverter import Converter
 from mlconverter.errors import MLConverterError
+from mlconverter.formats.torch.arrays import to_numpy, to_tensor
 from tests.conformance.node_cases import NodeCase, difference, node_cases
 
 PASSES = Path(__file__).with_name("passes_onnx_torch.txt")
 PARTS = 8
-TYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
-"""Element types of torch that numpy knows by name only."""
-
-
-def feed(array: np.ndarray) -> torch.Tensor:
-    array = np.array(array)
-    if array.dtype.name in TYPES:
-        bits = np.int16 if array.dtype.itemsize == 2 else np.uint8
-        return torch.from_numpy(array.view(bits)).view(getattr(torch, array.dtype.name))
-    return torch.from_numpy(array)
-
-
-def fetch(tensor: torch.Tensor) -> np.ndarray:
-    return (tensor.float() if str(tensor.dtype).removeprefix("torch.") in TYPES else tensor).detach().numpy()
 
 
 def outcome(case: NodeCase) -> str:
@@ -40,7 +26,7 @@ def outcome(case: NodeCase) -> str:
     except MLConverterError as error:
         return f"refused: {error}"
     try:
-        inputs = [feed(a) for a in case.inputs]
+        inputs = [to_tensor(a) for a in case.inputs]
     except TypeError as error:
         return f"refused: torch has no such input: {error}"
     try:
@@ -48,7 +34,10 @@ def outcome(case: NodeCase) -> str:
             result = module(*inputs)
     except Exception as error:
         return f"wrong: fails at run time: {type(error).__name__}: {error}"
-    found = difference([fetch(t) for t in (result if isinstance(result, tuple) else (result,))], case)
+    results = result if isinstance(result, tuple) else (result,)
+    if len(results) != len(case.outputs):
+        return f"wrong: {len(results)} outputs, not {len(case.outputs)}"
+    found = difference([to_numpy(t, w.dtype.name) for t, w in zip(results, case.outputs, strict=True)], case)
     return "right" if found is None else f"wrong: {found}"
 
 

@@ -34,7 +34,7 @@ class TorchRunner(BaseRunner):
 
     def _run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         outputs = flatten(self._call(inputs))
-        return {name: to_numpy(value) for name, value in zip(self.signature.output_names, outputs, strict=True)}
+        return {spec.name: to_numpy(value, spec.dtype) for spec, value in zip(self.signature.outputs, outputs, strict=True)}
 
     def _call(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Any:
         device = device_of(self._module)

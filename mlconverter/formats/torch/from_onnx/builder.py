@@ -139,10 +139,14 @@ class Builder:
 
     def sole_reader(self, output: int = 0) -> ir.Node | None:
         """The only node that reads an output of the current node, if there is just one and it is no graph output."""
+        readers = self.readers(output)
+        return readers[0] if len(readers) == 1 else None
+
+    def readers(self, output: int = 0) -> list[ir.Node]:
+        """The nodes that read an output of the current node, each as often as it does; none where it is a graph output."""
         assert self.node is not None
         value = self.node.outputs[output]
-        uses = list(value.uses())
-        return uses[0].node if len(uses) == 1 and not value.is_graph_output() else None
+        return [] if value.is_graph_output() else [use.node for use in value.uses()]
 
     # -- weights ---------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def matmul(g: Builder, a: Tensor | Const, b: Tensor | Const) -> Any:
     reader = g.sole_reader()
     bias = None if reader is None or op_name(reader) != "Add" else _bias_of(reader, weight.value.shape[0])
     y = _linear(g, g.tensor(a), weight, bias)
-    return y if bias is None or reader is None else Merged(y, reader)
+    return y if bias is None or reader is None else Merged(y, (reader,))
 
 
 def _bias_of(add: Any, size: int) -> Const | None:

@@ -205,8 +205,9 @@ class Translation:
         arguments = [self._as(value, kind, i) for i, (value, kind) in enumerate(zip(inputs, expected, strict=False))]
         results = unsigned.through_signed(self.builder, call.op, translator.function, arguments, call.attributes)
         if isinstance(results, Merged):
-            self.merged.add(results.reader)
-            self.values[results.reader.outputs[0]] = self._known(results.result, results.reader.outputs[0])
+            for reader in results.readers:
+                self.merged.add(reader)
+                self.values[reader.outputs[0]] = self._known(results.result, reader.outputs[0])
             return [results.result]
         return list(results) if isinstance(results, (list, tuple)) else [results]
 
@@ -225,15 +226,15 @@ class Translation:
 
 @dataclass(frozen=True)
 class Merged:
-    """What a translator returns that has translated the only reader of its node along with it.
+    """What a translator returns that has translated all readers of its node along with it.
 
     Attributes:
-        result: the value of the reader's first output.
-        reader: the node that needs no translation any more.
+        result: the value of the readers' first output.
+        readers: the nodes that need no translation any more.
     """
 
     result: Tensor
-    reader: ir.Node
+    readers: tuple[ir.Node, ...]
 
 
 def _view_step(call: Call, const: Const, others: list[Const]) -> Step | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import fx
 
+from mlconverter.formats.torch.dtypes import CARRIED
 from mlconverter.formats.torch.dtypes import DTYPES as TORCH_DTYPES
 from mlconverter.hub.weights import Step, simplify
 
@@ -18,12 +19,30 @@ Array = npt.NDArray[Any]
 
 DTYPES: dict[str, torch.dtype] = {
     **TORCH_DTYPES,
+    **CARRIED,
     "float8_e4m3fn": torch.float8_e4m3fn,
     "float8_e4m3fnuz": torch.float8_e4m3fnuz,
     "float8_e5m2": torch.float8_e5m2,
     "float8_e5m2fnuz": torch.float8_e5m2fnuz,
+    "float8_e8m0fnu": torch.float8_e8m0fnu,
 }
-"""Torch's dtypes by numpy's name; the signature of a model has no use for the eight-bit floats yet."""
+"""The dtypes of tensors by numpy's name of the element type."""
+
+
+class Integer(NamedTuple):
+    """An integer type: its width, and the numbers it holds."""
+
+    bits: int
+    low: int
+    high: int
+
+
+INTEGERS = {
+    f"{sign}int{bits}": Integer(bits, 0 if sign else -(1 << bits - 1), (1 << (bits if sign else bits - 1)) - 1)
+    for sign in ("", "u")
+    for bits in (2, 4, 8, 16, 32, 64)
+}
+"""Integer types by numpy's name."""
 
 
 class UnknownAtConversion(Exception):

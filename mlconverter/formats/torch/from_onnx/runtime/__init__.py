@@ -27,6 +27,18 @@ from mlconverter.formats.torch.from_onnx.runtime.indexing import (
     unique,
     wrap_index,
 )
+from mlconverter.formats.torch.from_onnx.runtime.narrow import cut_to_bits, to_float4, to_power_of_two
+from mlconverter.formats.torch.from_onnx.runtime.quantisation import (
+    Grid,
+    dequantize,
+    dynamic_quantize,
+    fake_quantize,
+    integer_conv,
+    integer_matmul,
+    quantize,
+    quantize_to_float,
+    rescale,
+)
 from mlconverter.formats.torch.from_onnx.runtime.resize import resize
 from mlconverter.formats.torch.from_onnx.runtime.sequences import (
     concat_from_sequence,
@@ -67,6 +79,7 @@ from mlconverter.formats.torch.from_onnx.runtime.windows import (
 )
 
 __all__ = [
+    "Grid",
     "REDUCTIONS",
     "Stack",
     "UNREDUCED",
@@ -79,15 +92,21 @@ __all__ = [
     "compress",
     "concat_from_sequence",
     "cumulative",
+    "cut_to_bits",
+    "dequantize",
+    "dynamic_quantize",
     "empty_extreme",
     "expand",
     "eye_like",
+    "fake_quantize",
     "fixed_batch",
     "flip_sign",
     "full",
     "gather",
     "gather_nd",
     "has_element",
+    "integer_conv",
+    "integer_matmul",
     "loop",
     "lp_pool",
     "max_pool_padded",
@@ -98,7 +117,10 @@ __all__ = [
     "pad_axis",
     "pad_constant",
     "pad_same",
+    "quantize",
+    "quantize_to_float",
     "reduce",
+    "rescale",
     "reshape",
     "resize",
     "reverse_sequence",
@@ -120,6 +142,8 @@ __all__ = [
     "split_to_sequence",
     "squeeze",
     "tile",
+    "to_float4",
+    "to_power_of_two",
     "top_k",
     "trilu",
     "unflip_sign",
