@@ -271,9 +271,17 @@ class BaseConverter(ABC):
         """The model as an ``onnx.ModelProto``."""
         return self.to("onnx", **options)
 
-    def to_torch(self, **options: Any) -> Any:
-        """The model as a trainable ``torch.nn.Module`` in ``eval()`` mode."""
-        return self.to("torch", **options)
+    def to_torch(self, *, save_source: str | os.PathLike[str] | None = None, **options: Any) -> Any:
+        """The model as a trainable ``torch.nn.Module`` in ``eval()`` mode.
+
+        Args:
+            save_source: where to write the module as a Python file that needs torch alone; its weights go beside it.
+            **options: see :class:`~mlconverter.options.ConvertOptions`.
+        """
+        module = self.to("torch", **options)
+        if save_source is not None:
+            formats["torch"].write_source(module, save_source)
+        return module
 
     def to_tflite(self, **options: Any) -> Any:
         """The model as a ``TFLiteModel``."""

@@ -93,9 +93,9 @@ class Converter:
         """The model as an ``onnx.ModelProto``."""
         return self._inner.to_onnx(**options)
 
-    def to_torch(self, **options: Any) -> Any:
-        """The model as a trainable ``torch.nn.Module`` in ``eval()`` mode; the same object again for the same options."""
-        return self._inner.to_torch(**options)
+    def to_torch(self, *, save_source: str | os.PathLike[str] | None = None, **options: Any) -> Any:
+        """The model as a trainable ``torch.nn.Module`` in ``eval()`` mode; see :meth:`BaseConverter.to_torch`."""
+        return self._inner.to_torch(save_source=save_source, **options)
 
     def to_tflite(self, **options: Any) -> Any:
         """The model as a ``TFLiteModel``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -166,6 +167,14 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
         from mlconverter.formats.torch.checkpoint import write_checkpoint
 
         write_checkpoint(model, path)
+
+    @classmethod
+    def write_source(cls, module: Any, path: str | os.PathLike[str]) -> Path:
+        """Write a converted module as source; see :func:`~mlconverter.formats.torch.source.write_source`."""
+        require_torch()
+        from mlconverter.formats.torch.source import write_source
+
+        return write_source(module, path)
 
     @classmethod
     def _read(cls, path: Path) -> Conversion:

@@ -11,6 +11,8 @@ from torch import fx, nn
 from mlconverter.errors import SignatureError
 from mlconverter.formats.torch.origin import ModuleOrigin, WeightOrigin
 from mlconverter.formats.torch.plain_graph import PlainGraph
+from mlconverter.formats.torch.readable import readable
+from mlconverter.formats.torch.standalone import Group
 from mlconverter.formats.torch.storage import Storage
 
 _META_KEY = "mlconverter"
@@ -30,6 +32,14 @@ class ConvertedModule(fx.GraphModule):
 
     def __init__(self, root: nn.Module | dict[str, Any], graph: fx.Graph, class_name: str = "ConvertedModule") -> None:
         super().__init__(root, graph, class_name)
+        for part in self.modules():
+            if type(part) is nn.Module:  # what torch.fx puts between a module and its layers
+                part.__class__ = Group
+
+    @property
+    def code(self) -> str:
+        """What the module computes, as readable Python."""
+        return readable(self.graph)
 
     def remember(self, origin: ModuleOrigin) -> None:
         """Keep what the way back needs."""

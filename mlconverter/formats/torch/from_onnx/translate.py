@@ -149,7 +149,11 @@ class Translation:
 
     @staticmethod
     def _known(tensor: Tensor | fx.Proxy, value: ir.Value) -> Tensor:
-        cast(fx.Proxy, tensor).node.meta.setdefault(VALUE_KEY, value.name)
+        node = cast(fx.Proxy, tensor).node
+        if VALUE_KEY not in node.meta:
+            node.meta[VALUE_KEY] = value.name
+            if value.name and node.op != "placeholder":
+                node._rename(_identifier(value.name.strip("/_")))
         shape = None if value.shape is None else tuple(d if isinstance(d := dim_of(dim), int) else None for dim in value.shape)
         return know(tensor, shape, DTYPES.get(numpy_name(value.dtype)))
 
@@ -272,4 +276,8 @@ def _name(node: ir.Node) -> str:
 
 def _identifier(name: str) -> str:
     clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
-    return clean if clean and not clean[0].isdigit() and clean != "self" else f"input_{clean}"
+    return clean if clean and not clean[0].isdigit() and clean not in _MEANT_OTHERWISE else f"input_{clean}"
+
+
+_MEANT_OTHERWISE = ("self", "runtime", "torch", "nn", "F", "math", "operator", "device")
+"""What recorded code calls something else."""
