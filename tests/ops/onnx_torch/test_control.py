@@ -112,7 +112,7 @@ def test_a_changed_branch_is_noticed():
     converter = Converter(branches())
     module = converter.to_torch()
     part = module.get_submodule("choice_then")
-    relu = next(n for n in part.graph.nodes if "relu" in n.name)
+    relu = next(n for n in part.graph.nodes if "relu" in str(n.target))
     relu.target, relu.kwargs = torch.sigmoid, {}
     part.recompile()
     tuned = converter.to_origin_type(module)

@@ -304,14 +304,3 @@ def test_integers_are_not_interpolated():
     )
     with pytest.raises(MLConverterError, match="how integers are rounded"):
         Converter(made, verify=False).to_torch()
-
-
-def test_a_subgraph_is_refused():
-    branch = helper.make_graph([node("Relu", "x", "r")], "branch", [], [helper.make_tensor_value_info("r", FLOAT, None)])
-    made = model(
-        [helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)],
-        {"x": (N, 3), "c": (BOOL, ())},
-        {"y": FLOAT},
-    )
-    with pytest.raises(UnsupportedOpsError):
-        Converter(made, verify=False).to_torch()
