@@ -13,7 +13,7 @@ import onnx_ir.passes.common as passes
 
 from mlconverter.errors import ConversionError, CorruptModelError
 from mlconverter.hub.fold import fold_constants, fold_shapes
-from mlconverter.hub.model import SOURCE_KEY, WEIGHT_KEY
+from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, WEIGHT_KEY
 from mlconverter.hub.model import is_weight as is_weight  # noqa: PLC0414 - what is said twice is exported
 from mlconverter.hub.nodes import op_name, specified
 from mlconverter.hub.sequences import split_sequences
@@ -30,6 +30,10 @@ _NOT_WEIGHTS = {
     "Range": 0,
 }
 """Operators whose inputs from this position on are settings, not weights."""
+
+_RECURRENT = frozenset(("LSTM", "GRU", "RNN"))
+_STATES = slice(5, 7)
+"""Which inputs of a recurrent operator are its first states."""
 
 MOST_ROUNDS = 16
 
@@ -62,6 +66,7 @@ def normalise(model: ir.Model) -> ir.Model:
         infer_shapes(copy)
     _drop_identities(copy)
     _drop_zero_biases(copy)
+    _drop_zero_states(copy)
     passes.RemoveUnusedNodesPass()(copy)
     return copy
 
@@ -147,6 +152,17 @@ def _drop_zero_biases(model: ir.Model) -> None:
             bias = node.inputs[2] if node.op_type in ("Conv", "ConvTranspose") and len(node.inputs) == 3 else None
             if bias is not None and bias.const_value is not None and not is_weight(bias) and not bias.const_value.numpy().any():
                 node.resize_inputs(2)
+
+
+def _drop_zero_states(model: ir.Model) -> None:
+    """Take out zeros as the first states of a recurrence, which are the default and fix the batch, unless they are learned."""
+    for graph in model.graphs():
+        for node in (n for n in specified(model, graph) if n.op_type in _RECURRENT):
+            for position, state in enumerate(node.inputs[_STATES], _STATES.start):
+                if state is None or state.const_value is None or state.metadata_props.get(ROLE_KEY) == "parameter":
+                    continue
+                if not state.const_value.numpy().any():
+                    node.replace_input_with(position, None)
 
 
 def _drop_casts_to_the_same(model: ir.Model) -> None:

@@ -1,5 +1,6 @@
 """The two laws of the way back, on random steps and random chains."""
 
+import itertools
 import math
 
 import numpy as np
@@ -13,6 +14,7 @@ from mlconverter.hub.weights import (
     Cast,
     Densify,
     Dequantize,
+    Parts,
     Reshape,
     Slice,
     Transpose,
@@ -32,7 +34,12 @@ def bits(array):
 @st.composite
 def exact_steps(draw, shape):
     """A step that loses nothing, for a source of this shape."""
-    kind = draw(st.sampled_from(["transpose", "reshape", "slice"]))
+    kind = draw(st.sampled_from(["transpose", "reshape", "slice", "parts"]))
+    if kind == "parts":
+        cuts = sorted(draw(st.sets(st.integers(0, math.prod(shape)), min_size=2, max_size=6)))
+        ranges = draw(st.permutations(list(itertools.pairwise(cuts))))
+        ranges = tuple(ranges[: draw(st.integers(1, len(ranges)))])
+        return Parts(ranges, (sum(stop - start for start, stop in ranges), 1))
     if kind == "transpose":
         return Transpose(tuple(draw(st.permutations(range(len(shape))))))
     if kind == "reshape":
@@ -298,7 +305,9 @@ class TestWriteBack:
         with pytest.raises(ConversionError, match=r"no tensor 'p'.*'s'"):
             write_back({"s": np.ones(1, np.float32)}, [WeightLink("s", "p")], {})
 
-    @pytest.mark.parametrize("chain", [(), (Transpose((1, 0)),), (Reshape((6,)),), (Slice(((0, 1, None), (0, 3, None))),)])
+    @pytest.mark.parametrize(
+        "chain", [(), (Transpose((1, 0)),), (Reshape((6,)),), (Slice(((0, 1, None), (0, 3, None))),), (Parts(((0, 2),), (2,)),)]
+    )
     def test_a_value_of_another_shape_does_not_fit(self, chain):
         with pytest.raises(ConversionError, match="does not fit"):
             write_back({"s": np.ones((2, 3), np.float32)}, [WeightLink("s", "p", chain)], {"p": np.ones(1, np.float32)})

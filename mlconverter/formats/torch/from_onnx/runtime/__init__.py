@@ -26,6 +26,7 @@ from mlconverter.formats.torch.from_onnx.runtime.indexing import (
     unique,
     wrap_index,
 )
+from mlconverter.formats.torch.from_onnx.runtime.recurrent import gru, lstm, packed, rnn, unless_empty, unpacked
 from mlconverter.formats.torch.from_onnx.runtime.resize import resize
 from mlconverter.formats.torch.from_onnx.runtime.shapes import (
     backward,
@@ -71,10 +72,13 @@ __all__ = [
     "full",
     "gather",
     "gather_nd",
+    "gru",
     "lp_pool",
+    "lstm",
     "max_pool_padded",
     "max_pool_with_indices",
     "one_hot",
+    "packed",
     "pad",
     "pad_axis",
     "pad_constant",
@@ -83,6 +87,7 @@ __all__ = [
     "reshape",
     "resize",
     "reverse_sequence",
+    "rnn",
     "scatter_elements",
     "scatter_nd",
     "sizes_tensor",
@@ -96,6 +101,8 @@ __all__ = [
     "trilu",
     "unflip_sign",
     "unique",
+    "unless_empty",
+    "unpacked",
     "unsqueeze",
     "wrap_index",
 ]
