@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
+RUNTIMES_DOMAIN = "com.microsoft"
+"""Operators that ONNX Runtime adds to the specification, each in one version and without a schema."""
+
 
 @cache
 def schema(op: str, domain: str, opset: int) -> OpSchema | None:
@@ -42,6 +45,8 @@ def opset_of(node: ir.Node, opsets: dict[str, int]) -> int:
 
 def version_of(node: ir.Node, opsets: dict[str, int]) -> int | None:
     """The schema version of a node, ``None`` where the installed ``onnx`` has no specification of it."""
+    if node.domain == RUNTIMES_DOMAIN:
+        return 1
     found = schema(node.op_type, node.domain, opset_of(node, opsets))
     return None if found is None else int(found.since_version)
 

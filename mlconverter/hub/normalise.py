@@ -13,16 +13,17 @@ import onnx_ir.passes.common as passes
 
 from mlconverter.errors import ConversionError, CorruptModelError
 from mlconverter.hub.fold import fold_constants, fold_shapes
+from mlconverter.hub.fused import write_out
 from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, WEIGHT_KEY
 from mlconverter.hub.model import is_weight as is_weight  # noqa: PLC0414 - what is said twice is exported
-from mlconverter.hub.nodes import op_name, specified
+from mlconverter.hub.nodes import RUNTIMES_DOMAIN, op_name, specified
 from mlconverter.hub.sequences import split_sequences
 from mlconverter.hub.weights import WeightLink
 
 _TAKE_WEIGHTS = frozenset(
     "Conv ConvTranspose Gemm MatMul BatchNormalization InstanceNormalization LayerNormalization GroupNormalization "
-    "RMSNormalization PRelu LSTM GRU RNN".split()
-)
+    "RMSNormalization PRelu LSTM GRU RNN SimplifiedLayerNormalization".split()
+) | frozenset(f"{RUNTIMES_DOMAIN}::{op}" for op in ("FusedConv", "FusedGemm", "FusedMatMul", "TransposeMatMul"))
 """Operators for which even a one-element operand is a weight (the bias of a convolution with one output channel)."""
 
 _NOT_WEIGHTS = {
@@ -30,6 +31,9 @@ _NOT_WEIGHTS = {
     "Range": 0,
 }
 """Operators whose inputs from this position on are settings, not weights."""
+
+_KEEP_SHAPE = frozenset(("Gelu", "LayerNormalization", "RMSNormalization", "com.microsoft::Inverse"))
+"""Operators that give what is shaped as their input, and that may be newer than the opset of the model."""
 
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN"))
 _STATES = slice(5, 7)
@@ -56,6 +60,8 @@ def normalise(model: ir.Model) -> ir.Model:
     split_sequences(copy)
     fold_constants(copy)
     infer_shapes(copy)
+    while write_out(copy) | _shape_as_input(copy):  # one needs to know what another one gives
+        infer_shapes(copy)
     # Folding reveals shapes and shapes reveal what can be folded; each round settles one more link of such a chain.
     for _ in range(MOST_ROUNDS):
         ranked = _rank_reshapes(copy)
@@ -109,6 +115,18 @@ def infer_shapes(model: ir.Model) -> None:
     finally:
         for logger, before in zip(loggers, disabled, strict=True):
             logger.disabled = before
+
+
+def _shape_as_input(model: ir.Model) -> bool:
+    """Give values the shape of what they are computed from where inference does not know the operator; whether any got one."""
+    found = False
+    for graph in model.graphs():
+        for node in graph:
+            source = node.inputs[0] if node.inputs and op_name(node) in _KEEP_SHAPE else None
+            if source is not None and source.shape is not None and node.outputs[0].shape is None:
+                node.outputs[0].shape, node.outputs[0].type = source.shape.copy(), source.type
+                found = True
+    return found
 
 
 def _rank_reshapes(model: ir.Model) -> bool:
