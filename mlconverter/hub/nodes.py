@@ -114,7 +114,7 @@ class Call:
     attributes: dict[str, Any]
 
 
-_BECAME_INPUTS: dict[str, tuple[int, tuple[str, ...], type]] = {
+BECAME_INPUTS: dict[str, tuple[int, tuple[str, ...], type]] = {
     # operator: (version from which they are inputs, the attributes in the order of the inputs they became, their dtype)
     "Squeeze": (13, ("axes",), np.int64),
     "Unsqueeze": (13, ("axes",), np.int64),
@@ -136,7 +136,7 @@ def call_of(node: ir.Node, opset: int, version: int) -> Call:
     """The node in the calling form of the newest opset: same meaning, attributes that became inputs moved there."""
     attributes = attributes_of(node, opset)
     inputs: list[Any] = list(node.inputs)
-    since, moved, dtype = _BECAME_INPUTS.get(node.op_type, (0, (), np.int64))
+    since, moved, dtype = BECAME_INPUTS.get(node.op_type, (0, (), np.int64))
     if node.domain in DEFAULT_DOMAINS and version < since:
         for name in moved:
             value = attributes.pop(name, None)

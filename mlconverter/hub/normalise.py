@@ -16,7 +16,7 @@ from mlconverter.hub.fold import fold_constants, fold_shapes
 from mlconverter.hub.fused import write_out
 from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, WEIGHT_KEY
 from mlconverter.hub.model import is_weight as is_weight  # noqa: PLC0414 - what is said twice is exported
-from mlconverter.hub.nodes import RUNTIMES_DOMAIN, op_name, specified
+from mlconverter.hub.nodes import DEFAULT_DOMAINS, RUNTIMES_DOMAIN, op_name, specified
 from mlconverter.hub.sequences import split_sequences
 from mlconverter.hub.weights import WeightLink
 
@@ -38,6 +38,8 @@ _KEEP_SHAPE = frozenset(("Gelu", "LayerNormalization", "RMSNormalization", "com.
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN"))
 _STATES = slice(5, 7)
 """Which inputs of a recurrent operator are its first states."""
+
+_MOVE_ZEROS = frozenset("Concat Expand Gather Reshape Slice Squeeze Tile Transpose Unsqueeze".split())
 
 MOST_ROUNDS = 16
 
@@ -177,10 +179,24 @@ def _drop_zero_states(model: ir.Model) -> None:
     for graph in model.graphs():
         for node in (n for n in specified(model, graph) if n.op_type in _RECURRENT):
             for position, state in enumerate(node.inputs[_STATES], _STATES.start):
-                if state is None or state.const_value is None or state.metadata_props.get(ROLE_KEY) == "parameter":
-                    continue
-                if not state.const_value.numpy().any():
+                if state is not None and _is_zero(state):
                     node.replace_input_with(position, None)
+
+
+def _is_zero(value: ir.Value | None) -> bool:
+    """Whether all elements are zeros that nobody has learned, moved and repeated as may be."""
+    if value is None or value.metadata_props.get(ROLE_KEY) == "parameter":
+        return False
+    if value.const_value is not None:
+        return not value.const_value.numpy().any()
+    node = value.producer()
+    if node is None or node.domain not in DEFAULT_DOMAINS:
+        return False
+    if node.op_type == "ConstantOfShape":
+        return "value" not in node.attributes or not node.attributes["value"].as_tensor().numpy().any()
+    return node.op_type in _MOVE_ZEROS and all(
+        _is_zero(i) for i in (node.inputs if node.op_type == "Concat" else node.inputs[:1])
+    )
 
 
 def _drop_casts_to_the_same(model: ir.Model) -> None:

@@ -21,6 +21,7 @@ from mlconverter.hub.weights import (
     WeightLink,
     compose,
     simplify,
+    stored_mask,
     write_back,
 )
 
@@ -250,6 +251,13 @@ class TestCompose:
 
     def test_what_the_second_does_not_use_is_left_out(self):
         assert compose([WeightLink("a", "x"), WeightLink("b", "y")], [WeightLink("x", "p")]) == (WeightLink("a", "p"),)
+
+
+class TestStoredMask:
+    def test_parts_of_a_sparse_weight_have_parts_of_its_mask(self):
+        densify = Densify((2, 3), np.array([4, 0]))
+        link = WeightLink("s", "t", (densify, Parts(((3, 6), (0, 1)), (2, 2))))
+        assert stored_mask(link).tolist() == [[False, True], [False, True]]
 
 
 class TestWriteBack:

@@ -162,7 +162,7 @@ def layer_normalization(
     epsilon: float,
     stash_type: int,
 ) -> Sequence[ir.Value]:
-    """LayerNormalization before opset 17 → LayerNormalization."""
+    """LayerNormalization → that of the specification, where it stands in the default domain before opset 17."""
     operands = (x, scale) if bias is None else (x, scale, bias)
     return w.several("LayerNormalization", _outputs(w), *operands, axis=axis, epsilon=epsilon, stash_type=stash_type)
 
@@ -174,7 +174,7 @@ def _outputs(w: Writer) -> int:
 
 @writes_out("com.microsoft::SimplifiedLayerNormalization", 1, check=_check_stash)
 def simplified(w: Writer, x: ir.Value, scale: ir.Value, *, axis: int, epsilon: float, stash_type: int) -> Sequence[ir.Value]:
-    """SimplifiedLayerNormalization → RMSNormalization; its deviation is written out where it is read."""
+    """SimplifiedLayerNormalization → RMSNormalization; it stands in the default domain."""
     y = w("RMSNormalization", x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
     return (y, _inverse_root(w, x, axis, epsilon)) if w.is_read(1) else (y,)
 

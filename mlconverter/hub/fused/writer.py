@@ -15,15 +15,17 @@ import onnx_ir as ir
 from mlconverter.hub.fused.defaults import DEFAULTS
 from mlconverter.hub.model import SOURCE_KEY
 from mlconverter.hub.naming import Names
-from mlconverter.hub.nodes import DEFAULT_DOMAINS, RUNTIMES_DOMAIN, Call, attributes_of, opset_of, schema
+from mlconverter.hub.nodes import BECAME_INPUTS, DEFAULT_DOMAINS, RUNTIMES_DOMAIN, Call, attributes_of, opset_of, schema
 from mlconverter.registry import OpRegistry
 
 writes_out = OpRegistry("onnx-fused")
 
-_SINCE = {"Clip": 11, "Gelu": 20, "LayerNormalization": 17, "RMSNormalization": 23, "Softmax": 13}
-_SINCE |= {"Range": 11, "ReduceSum": 13, "Slice": 10, "Trilu": 14, "Unsqueeze": 13, "Where": 9}
-"""The first opset that has an operator in the form in which it is written here."""
+_SINCE = {"Gelu": 20, "LayerNormalization": 17, "RMSNormalization": 23, "Range": 11, "Trilu": 14, "Where": 9}
+"""The first opset that has an operator of those that are written here."""
 
+
+_ADDED = frozenset(("LayerNormalization", "SimplifiedLayerNormalization"))
+"""Operators that ONNX Runtime puts into the specification's domain, whatever its version."""
 
 _REASON_KEY = "mlconverter.unknown"
 """Metadata key of a node that could not be written out: why."""
@@ -52,7 +54,10 @@ class Writer:
     def several(self, op: str, count: int, *inputs: ir.Value | None, **attributes: Any) -> Sequence[ir.Value]:
         """Write a node with so many outputs; attributes that are ``None`` are left out."""
         opset = self._model.opset_imports.get("", 1)
-        since = _SINCE.get(op, 1)
+        since, (became, names, _) = _SINCE.get(op, 1), BECAME_INPUTS.get(op, (0, (), int))
+        if opset < became:  # where inputs were attributes
+            attributes |= dict(zip(names, map(_as_attribute, inputs[1:]), strict=False))
+            inputs = inputs[:1]
         given = [ir.convenience.convert_attribute(name, value) for name, value in attributes.items() if value is not None]
         named = [ir.Value(name=self._names.new(f"{self._base}_{op.lower()}")) for _ in range(count)]
         made = ir.Node("", op, inputs, given, outputs=named, version=since if since > opset else None, name=named[0].name)
@@ -112,6 +117,12 @@ class Writer:
         return value
 
 
+def _as_attribute(value: ir.Value | None) -> Any:
+    if value is None or value.const_value is None:
+        raise Unknown("what is an attribute at the model's opset is computed while the model runs")
+    return value.const_value.numpy().tolist()
+
+
 def rank_of(value: ir.Value) -> int:
     """How many axes a value has.
 
@@ -148,7 +159,7 @@ def known_as(node: ir.Node, opsets: dict[str, int]) -> str | None:
     if node.domain == RUNTIMES_DOMAIN:
         return f"{RUNTIMES_DOMAIN}::{node.op_type}"
     if node.domain in DEFAULT_DOMAINS and schema(node.op_type, node.domain, opset_of(node, opsets)) is None:
-        return f"{RUNTIMES_DOMAIN}::{node.op_type}" if node.op_type in DEFAULTS else None
+        return f"{RUNTIMES_DOMAIN}::{node.op_type}" if node.op_type in _ADDED else None
     return None
 
 

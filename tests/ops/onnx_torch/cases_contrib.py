@@ -144,6 +144,14 @@ def _norms() -> list[Contrib]:
             low=0,
             high=1,
         ),
+        Contrib(
+            "EmbedLayerNormalization",
+            (narrow, narrow, *tables, kinds, scale, bias, narrow),
+            outputs=(FLOAT, INT32),
+            opset=11,
+            low=0,
+            high=1,
+        ),
     ]
     return cases
 
@@ -159,6 +167,8 @@ def _attention() -> list[Contrib]:
         Contrib("Attention", (ROWS, packed, bias), {**heads, "scale": 0.2}),
         Contrib("Attention", (ROWS, packed, bias), {**heads, "unidirectional": 1}),
         Contrib("Attention", (ROWS, packed, bias), heads, opset=11),
+        *(Contrib("Attention", (ROWS, packed, bias, mask), heads, opset=opset, low=0, high=1) for opset in (9, 11)),
+        Contrib("Attention", (ROWS, packed, bias), {**heads, "unidirectional": 1}, opset=11),
         Contrib("Attention", (ROWS, packed, bias), heads, outputs=both),
         Contrib("Attention", (ROWS, weight(8, 28, scale=0.5), weight(28)), {**heads, "qkv_hidden_sizes": [8, 8, 12]}),
         Contrib("Attention", (ROWS, packed, bias, mask), heads, low=0, high=1),

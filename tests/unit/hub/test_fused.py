@@ -119,6 +119,16 @@ def test_the_source_is_left_as_it_is():
     assert ir.to_proto(loaded).SerializeToString(deterministic=True) == before
 
 
+def test_an_operator_of_another_opset_is_not_taken_for_one_of_these():
+    with pytest.raises(UnsupportedOpsError, match="no specification of it at opset 17"):
+        Converter(Contrib("Attention", (X, *PACKED), HEADS, domain="").build(), verify=False).to_torch()
+
+
+def test_weights_of_one_element_are_parameters():
+    case = Contrib("FusedConv", ((N, 3, 5, 5), weight(1, 3, 5, 5), weight(1)), {"activation": "Relu"})
+    assert [p.numel() for p in Converter(case.build()).to_torch().parameters()] == [75, 1]
+
+
 def test_functions_of_a_model_come_first():
     """A model may bring its own body of an operator, which is what it means there."""
     made = model([node("Gelu", "x", "y", domain=DOMAIN)], {"x": (N, 3)}, {"y": FLOAT})

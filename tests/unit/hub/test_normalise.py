@@ -167,3 +167,17 @@ def test_zeros_as_first_states_are_dropped_unless_they_are_learned(zeros, role, 
         made.graph.initializers["h"].metadata_props[ROLE_KEY] = role
     inputs = normalise(made).graph[0].inputs
     assert ("h" in [i.name for i in inputs if i is not None]) == kept
+
+
+def test_zeros_that_are_repeated_for_each_item_are_dropped_too():
+    weights = {"w": weight(1, 12, 4), "r": weight(1, 12, 3), "zero": np.zeros((1, 1, 3), np.float32), "one": ints(1)}
+    nodes = [
+        node("Shape", "x", "sizes", start=1, end=2),
+        node("Concat", "one sizes three", "shape", axis=0),
+        node("Expand", "zero shape", "h"),
+        node("ConstantOfShape", "shape", "c"),
+        node("LSTM", "x w r _ _ h c", "y", hidden_size=3),
+    ]
+    found = normal(model(nodes, {"x": (5, N, 4)}, {"y": FLOAT}, {**weights, "three": ints(3)}))
+    assert ops(found) == ["LSTM"]
+    assert [i.name for i in found.graph[0].inputs if i is not None] == ["x", "w", "r"]

@@ -1,6 +1,7 @@
 """Weights of recurrent layers: parts of an initializer, or of several, in another order; all of them find their way back."""
 
 import copy
+import io
 import pickle
 import warnings
 
@@ -209,6 +210,22 @@ def test_a_module_of_torch_comes_back(kind, choices):
         assert all(not any(isinstance(s, Parts) for s in o.steps) for os in module.weight_origins.values() for o in os)
     train(module, x)
     compare(run_torch(module, {"x": x.numpy()}), run_onnx(converter.to_origin_type(module), x))
+
+
+@pytest.mark.parametrize("free", [{}, {"x": {0: "batch", 1: "steps"}}], ids=["fixed", "free"])
+def test_a_module_that_the_older_exporter_writes_comes_back(free):
+    torch.manual_seed(0)
+    original = Tagger("LSTM", num_layers=2, bidirectional=True, batch_first=True).eval()
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            original, (torch.randn(1, 7, 5),), file, dynamo=False, opset_version=14, input_names=["x"], dynamic_axes=free
+        )
+    module = Converter(onnx.load_from_string(file.getvalue())).to_torch()
+    x = torch.randn(3, 7, 5)  # of a batch that was 1, and nothing keeps it so
+    torch.testing.assert_close(module(x), original(x), rtol=1e-5, atol=1e-6)
+    assert sum(p.numel() for p in module.parameters()) == sum(p.numel() for p in original.parameters())
 
 
 def test_a_module_with_a_new_head_is_converted_anew():
