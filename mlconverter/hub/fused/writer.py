@@ -6,7 +6,7 @@ position and its attributes by name, and gives the values of the outputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ writes_out = OpRegistry("onnx-fused")
 
 _SINCE = {"Gelu": 20, "LayerNormalization": 17, "RMSNormalization": 23, "Range": 11, "Trilu": 14, "Where": 9}
 """The first opset that has an operator of those that are written here."""
-
 
 _ADDED = frozenset(("LayerNormalization", "SimplifiedLayerNormalization"))
 """Operators that ONNX Runtime puts into the specification's domain, whatever its version."""
@@ -140,17 +139,19 @@ def write_out(model: ir.Model) -> bool:
     names, written = Names(model) if nodes else None, False
     for node in nodes:
         assert names is not None
-        call, function = _call(node, model.opset_imports), _function(node, model.opset_imports)
         node.metadata_props.pop(_REASON_KEY, None)
-        if function is None or refusal(node, model.opset_imports) is not None:
+        translator = writes_out.find(known_as(node, model.opset_imports) or "", 1)
+        if translator is None or refusal(node, model.opset_imports) is not None:
             continue
+        call, writer = _call(node, model.opset_imports), Writer(model, node, names)
         try:
-            results = function(Writer(model, node, names), *call.inputs, **call.attributes)
+            results = translator.function(writer, *call.inputs, **call.attributes)
+            _replace(writer, node, results if isinstance(results, (list, tuple)) else [results])
+            written = True
         except Unknown as reason:
             node.metadata_props[_REASON_KEY] = str(reason)
-            continue
-        _replace(node, results if isinstance(results, (list, tuple)) else [results])
-        written = True
+        except (TypeError, ValueError, IndexError) as error:  # inputs or attributes that make no sense, or that nobody knew
+            node.metadata_props[_REASON_KEY] = f"{type(error).__name__}: {error}"
     return written
 
 
@@ -175,11 +176,6 @@ def refusal(node: ir.Node, opsets: dict[str, int]) -> str | None:
     return reason or node.metadata_props.get(_REASON_KEY)
 
 
-def _function(node: ir.Node, opsets: dict[str, int]) -> Callable[..., Any] | None:
-    translator = writes_out.find(known_as(node, opsets) or "", 1)
-    return None if translator is None else translator.function
-
-
 def _call(node: ir.Node, opsets: dict[str, int]) -> Call:
     inputs = list(node.inputs)
     while inputs and inputs[-1] is None:
@@ -188,15 +184,20 @@ def _call(node: ir.Node, opsets: dict[str, int]) -> Call:
     return Call(known_as(node, opsets) or node.op_type, 1, tuple(inputs), attributes)
 
 
-def _replace(node: ir.Node, results: Sequence[ir.Value | None]) -> None:
-    """Put the results in the place of a node's outputs, under their names."""
-    assert node.graph is not None
-    for old, new in zip(node.outputs, results, strict=False):
-        if new is None:
-            continue
+def _replace(w: Writer, node: ir.Node, results: Sequence[ir.Value | None]) -> None:
+    """Put the results in the place of those outputs of a node that are read, under their names."""
+    read = [i for i in range(len(node.outputs)) if w.is_read(i)]
+    for i in read:
+        if i >= len(results) or results[i] is None:
+            raise Unknown(f"its output {i} is read")
+    for i in read:
+        old, new = node.outputs[i], results[i]
+        assert new is not None
+        if new.producer() is None:  # an input as it is
+            new = w("Identity", new)
         new.type, new.shape = old.type, old.shape
         name, old.name = old.name, None
         old.replace_all_uses_with(new, replace_graph_outputs=True)
-        if name:
-            new.name = name
+        new.name = name
+    assert node.graph is not None
     node.graph.remove(node, safe=True)

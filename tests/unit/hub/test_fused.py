@@ -68,6 +68,9 @@ HEADS = {"num_heads": 2}
         (Contrib("Attention", (X, *PACKED, (onnx.TensorProto.INT32, (N, 1, 5, 5))), HEADS), "a mask of rank 4"),
         (Contrib("MultiHeadAttention", ((N, 5, 2, 3, 4),), HEADS), "packed into one input"),
         (Contrib("SimplifiedLayerNormalization", (X, weight(8)), {"stash_type": 10}, domain=""), "stash_type"),
+        (Contrib("Gelu", (X,), {"strange": 1}), "strange"),
+        (Contrib("Attention", (X, *PACKED)), "num_heads"),
+        (Contrib("MultiHeadAttention", (X, X, X), HEADS, outputs=(FLOAT,) * 4), "its output 3 is read"),
         (Contrib("GroupQueryAttention", (X, X, X), {**HEADS, "kv_num_heads": 2}), "no translator"),
     ],
     ids=lambda value: value.op if isinstance(value, Contrib) else None,
@@ -85,6 +88,14 @@ def test_what_is_not_known_before_the_model_runs_is_the_reason():
     with pytest.raises(UnsupportedOpsError) as caught:
         Converter(made, verify=False).to_torch()
     assert "the rank of 'a' is not known" in caught.value.ops[0].reason
+
+
+def test_an_input_that_is_handed_out_as_it_is_keeps_its_name():
+    case = Contrib("MultiHeadAttention", (X, (N, 2, 7, 4), (N, 2, 7, 4)), HEADS, outputs=(FLOAT,) * 3)
+    graph = normalise(load_model(case.build())).graph
+    assert [i.name for i in graph.inputs] == ["i0", "i1", "i2"]
+    assert len(graph.outputs) == 3
+    assert "i0" in {i.name for node in graph for i in node.inputs if i is not None}
 
 
 def deep(opset: int) -> onnx.ModelProto:

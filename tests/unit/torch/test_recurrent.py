@@ -236,6 +236,32 @@ def test_a_module_with_a_new_head_is_converted_anew():
     compare(run_torch(module, {"x": x.numpy()}), run_onnx(proto, x))
 
 
+def test_weights_that_are_turned_after_they_are_joined():
+    """As other frameworks keep them: one matrix, inputs first, the gates side by side in an order of their own."""
+    kernel, size = weight(3, 12, seed=1), 3
+    weights = {
+        "kernel": kernel,
+        "R": weight(1, 12, 3, seed=2),
+        "axis": np.array([0], np.int64),
+        "sizes": np.full(4, size, np.int64),
+    }
+    nodes = [
+        node("Split", "kernel sizes", "i f c o", axis=1),
+        node("Concat", "i o f c", "joined", axis=1),
+        node("Transpose", "joined", "turned", perm=[1, 0]),
+        node("Unsqueeze", "turned axis", "W"),
+        node("LSTM", "x W R", "y", hidden_size=size),
+    ]
+    origin = model(nodes, {"x": (5, N, 3)}, {"y": FLOAT}, weights, 17)
+    converter = Converter(origin)
+    module = converter.to_torch()
+    layer = next(m for m in module.modules() if isinstance(m, nn.LSTM))
+    assert np.array_equal(layer.weight_ih_l0.detach().numpy(), kernel.T)
+    train(module, torch.randn(5, 3, 3))
+    x = torch.randn(5, 2, 3)
+    compare(run_torch(module, {"x": x.numpy()}), run_onnx(converter.to_origin_type(module), x))
+
+
 def test_parts_of_a_weight_that_are_read_elsewhere_too():
     """A slice that something computes with stays a slice of the one parameter."""
     weights = {"w": weight(6, 3)}

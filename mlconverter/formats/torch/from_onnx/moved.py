@@ -11,9 +11,12 @@ import numpy as np
 from mlconverter.formats.torch.from_onnx.values import Array, Const, Moved
 from mlconverter.hub.evaluate import evaluate
 from mlconverter.hub.nodes import Call
-from mlconverter.hub.weights import Parts
+from mlconverter.hub.weights import Parts, Transpose
 
 MOVES = frozenset("Concat Slice Split Squeeze Unsqueeze Reshape Transpose Flatten".split())
+
+MOST_PARTS = 4096
+"""A weight in more pieces than this is not worth seeing through them."""
 
 
 def moves(call: Call, inputs: Sequence[Any]) -> bool:
@@ -56,13 +59,24 @@ class Elements:
             return None
         start, const = found[0]
         flat = flat - start
-        cuts = [0, *(np.flatnonzero(np.diff(flat) != 1) + 1).tolist(), flat.size]
-        ranges = tuple((int(flat[a]), int(flat[b - 1]) + 1) for a, b in pairwise(cuts))
-        if ranges == ((0, const.value.size),) and const.value.shape == positions.shape:
-            return const
         if len(np.unique(flat)) < flat.size:
             return None  # what is there twice has no way back
-        return const.seen(Parts(ranges, positions.shape))
+        ways = [(const, _ranges(flat))]
+        if const.value.ndim == 2:
+            rows, columns = const.value.shape
+            ways.append((const.seen(Transpose((1, 0))), _ranges(flat % columns * rows + flat // columns)))
+        seen, ranges = min(ways, key=lambda way: len(way[1]))
+        if len(ranges) > MOST_PARTS:
+            return None
+        if ranges == [(0, seen.value.size)] and seen.value.shape == positions.shape:
+            return seen
+        return seen.seen(Parts(tuple(ranges), positions.shape))
+
+
+def _ranges(flat: Array) -> list[tuple[int, int]]:
+    """Positions as ranges that follow one another."""
+    cuts = [0, *(np.flatnonzero(np.diff(flat) != 1) + 1).tolist(), flat.size]
+    return [(int(flat[a]), int(flat[b - 1]) + 1) for a, b in pairwise(cuts)]
 
 
 def _moved(value: Moved, arrays: list[Array | None]) -> Array:
