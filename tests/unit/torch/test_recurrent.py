@@ -262,6 +262,23 @@ def test_weights_that_are_turned_after_they_are_joined():
     compare(run_torch(module, {"x": x.numpy()}), run_onnx(converter.to_origin_type(module), x))
 
 
+def test_a_weight_that_is_there_twice_is_computed_with():
+    """Both directions and two gates of each have the same elements: one parameter, run step by step."""
+    weights = {"part": weight(1, 6, 3, seed=1), "r": weight(2, 12, 3, seed=2)}
+    nodes = [
+        node("Concat", "part part", "way", axis=1),
+        node("Concat", "way way", "w", axis=0),
+        node("LSTM", "x w r", "y", hidden_size=3, direction="bidirectional"),
+    ]
+    origin = model(nodes, {"x": (5, N, 3)}, {"y": FLOAT}, weights, 17)
+    converter = Converter(origin)
+    module = converter.to_torch()
+    assert sorted(p.numel() for p in module.parameters()) == [18, 72]
+    train(module, torch.randn(5, 3, 3))
+    x = torch.randn(5, 2, 3)
+    compare(run_torch(module, {"x": x.numpy()}), run_onnx(converter.to_origin_type(module), x))
+
+
 def test_parts_of_a_weight_that_are_read_elsewhere_too():
     """A slice that something computes with stays a slice of the one parameter."""
     weights = {"w": weight(6, 3)}

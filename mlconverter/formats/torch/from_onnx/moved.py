@@ -59,15 +59,13 @@ class Elements:
             return None
         start, const = found[0]
         flat = flat - start
-        if len(np.unique(flat)) < flat.size:
-            return None  # what is there twice has no way back
         ways = [(const, _ranges(flat))]
         if const.value.ndim == 2:
             rows, columns = const.value.shape
             ways.append((const.seen(Transpose((1, 0))), _ranges(flat % columns * rows + flat // columns)))
         seen, ranges = min(ways, key=lambda way: len(way[1]))
-        if len(ranges) > MOST_PARTS:
-            return None
+        if len(ranges) > MOST_PARTS or any(before[1] > after[0] for before, after in pairwise(sorted(ranges))):
+            return None  # what is there twice has no way back
         if ranges == [(0, seen.value.size)] and seen.value.shape == positions.shape:
             return seen
         return seen.seen(Parts(tuple(ranges), positions.shape))
