@@ -124,7 +124,7 @@ def _center_crop_pad(op: Op) -> Batch:
     return apart_from(op, range(op.rank()) if axes is None else axes, "crops or pads")
 
 
-@rule("Trilu", "Det")
+@rule("Trilu", "Det", "com.microsoft::Inverse")
 def _matrices(op: Op) -> Batch:
     return apart_from(op, (-2, -1), "takes matrices across")
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
+RUNTIMES_DOMAIN = "com.microsoft"
+"""Operators that ONNX Runtime adds to the specification, each in one version and without a schema."""
+
 
 @cache
 def schema(op: str, domain: str, opset: int) -> OpSchema | None:
@@ -42,6 +45,8 @@ def opset_of(node: ir.Node, opsets: dict[str, int]) -> int:
 
 def version_of(node: ir.Node, opsets: dict[str, int]) -> int | None:
     """The schema version of a node, ``None`` where the installed ``onnx`` has no specification of it."""
+    if node.domain == RUNTIMES_DOMAIN:
+        return 1
     found = schema(node.op_type, node.domain, opset_of(node, opsets))
     return None if found is None else int(found.since_version)
 
@@ -109,7 +114,7 @@ class Call:
     attributes: dict[str, Any]
 
 
-_BECAME_INPUTS: dict[str, tuple[int, tuple[str, ...], type]] = {
+BECAME_INPUTS: dict[str, tuple[int, tuple[str, ...], type]] = {
     # operator: (version from which they are inputs, the attributes in the order of the inputs they became, their dtype)
     "Squeeze": (13, ("axes",), np.int64),
     "Unsqueeze": (13, ("axes",), np.int64),
@@ -131,7 +136,7 @@ def call_of(node: ir.Node, opset: int, version: int) -> Call:
     """The node in the calling form of the newest opset: same meaning, attributes that became inputs moved there."""
     attributes = attributes_of(node, opset)
     inputs: list[Any] = list(node.inputs)
-    since, moved, dtype = _BECAME_INPUTS.get(node.op_type, (0, (), np.int64))
+    since, moved, dtype = BECAME_INPUTS.get(node.op_type, (0, (), np.int64))
     if node.domain in DEFAULT_DOMAINS and version < since:
         for name in moved:
             value = attributes.pop(name, None)

@@ -13,17 +13,18 @@ import onnx_ir.passes.common as passes
 from mlconverter.errors import ConversionError, CorruptModelError
 from mlconverter.hub.branches import take_branches
 from mlconverter.hub.fold import fold_constants, fold_shapes
-from mlconverter.hub.model import SOURCE_KEY, WEIGHT_KEY
+from mlconverter.hub.fused import write_out
+from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, WEIGHT_KEY
 from mlconverter.hub.model import is_weight as is_weight  # noqa: PLC0414 - what is said twice is exported
-from mlconverter.hub.nodes import op_name, specified
+from mlconverter.hub.nodes import DEFAULT_DOMAINS, RUNTIMES_DOMAIN, op_name, specified
 from mlconverter.hub.sequences import split_sequences
 from mlconverter.hub.shapes import infer_shapes, infer_shapes_anew
 from mlconverter.hub.weights import WeightLink
 
 _TAKE_WEIGHTS = frozenset(
     "Conv ConvTranspose Gemm MatMul BatchNormalization InstanceNormalization LayerNormalization GroupNormalization "
-    "RMSNormalization PRelu LSTM GRU RNN".split()
-)
+    "RMSNormalization PRelu LSTM GRU RNN SimplifiedLayerNormalization".split()
+) | frozenset(f"{RUNTIMES_DOMAIN}::{op}" for op in ("FusedConv", "FusedGemm", "FusedMatMul", "TransposeMatMul"))
 """Operators for which even a one-element operand is a weight (the bias of a convolution with one output channel)."""
 
 _NOT_WEIGHTS = {
@@ -31,6 +32,15 @@ _NOT_WEIGHTS = {
     "Range": 0,
 }
 """Operators whose inputs from this position on are settings, not weights."""
+
+_KEEP_SHAPE = frozenset(("Gelu", "LayerNormalization", "RMSNormalization", "com.microsoft::Inverse"))
+"""Operators that give what is shaped as their input, and that may be newer than the opset of the model."""
+
+_RECURRENT = frozenset(("LSTM", "GRU", "RNN"))
+_STATES = slice(5, 7)
+"""Which inputs of a recurrent operator are its first states."""
+
+_MOVE_ZEROS = frozenset("Concat Expand Gather Reshape Slice Squeeze Tile Transpose Unsqueeze".split())
 
 MOST_ROUNDS = 16
 
@@ -53,6 +63,8 @@ def normalise(model: ir.Model) -> ir.Model:
     split_sequences(copy)
     fold_constants(copy)
     infer_shapes_anew(copy)
+    while write_out(copy) | _shape_as_input(copy):  # one needs to know what another one gives
+        infer_shapes(copy)
     # Folding reveals shapes and shapes reveal what can be folded; each round settles one more link of such a chain.
     for _ in range(MOST_ROUNDS):
         ranked = _rank_reshapes(copy)
@@ -63,6 +75,7 @@ def normalise(model: ir.Model) -> ir.Model:
         infer_shapes(copy)
     _drop_identities(copy)
     _drop_zero_biases(copy)
+    _drop_zero_states(copy)
     passes.RemoveUnusedNodesPass()(copy)
     return copy
 
@@ -89,6 +102,18 @@ def mark_weights(model: ir.Model) -> tuple[WeightLink, ...]:
             if tensor.size > 1 or (tensor.size == 1 and any(op_name(use.node) in _TAKE_WEIGHTS for use in uses)):
                 links.append(WeightLink(name := value.metadata_props.setdefault(WEIGHT_KEY, source), name))
     return tuple(links)
+
+
+def _shape_as_input(model: ir.Model) -> bool:
+    """Give values the shape of what they are computed from where inference does not know the operator; whether any got one."""
+    found = False
+    for graph in model.graphs():
+        for node in graph:
+            source = node.inputs[0] if node.inputs and op_name(node) in _KEEP_SHAPE else None
+            if source is not None and source.shape is not None and node.outputs[0].shape is None:
+                node.outputs[0].shape, node.outputs[0].type = source.shape.copy(), source.type
+                found = True
+    return found
 
 
 def _rank_reshapes(model: ir.Model) -> bool:
@@ -132,6 +157,31 @@ def _drop_zero_biases(model: ir.Model) -> None:
             bias = node.inputs[2] if node.op_type in ("Conv", "ConvTranspose") and len(node.inputs) == 3 else None
             if bias is not None and bias.const_value is not None and not is_weight(bias) and not bias.const_value.numpy().any():
                 node.resize_inputs(2)
+
+
+def _drop_zero_states(model: ir.Model) -> None:
+    """Take out zeros as the first states of a recurrence, which are the default and fix the batch, unless they are learned."""
+    for graph in model.graphs():
+        for node in (n for n in specified(model, graph) if n.op_type in _RECURRENT):
+            for position, state in enumerate(node.inputs[_STATES], _STATES.start):
+                if state is not None and _is_zero(state):
+                    node.replace_input_with(position, None)
+
+
+def _is_zero(value: ir.Value | None) -> bool:
+    """Whether all elements are zeros that nobody has learned, moved and repeated as may be."""
+    if value is None or value.metadata_props.get(ROLE_KEY) == "parameter":
+        return False
+    if value.const_value is not None:
+        return not value.const_value.numpy().any()
+    node = value.producer()
+    if node is None or node.domain not in DEFAULT_DOMAINS:
+        return False
+    if node.op_type == "ConstantOfShape":
+        return "value" not in node.attributes or not node.attributes["value"].as_tensor().numpy().any()
+    return node.op_type in _MOVE_ZEROS and all(
+        _is_zero(i) for i in (node.inputs if node.op_type == "Concat" else node.inputs[:1])
+    )
 
 
 def _drop_casts_to_the_same(model: ir.Model) -> None:

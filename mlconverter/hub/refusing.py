@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from mlconverter.errors import UnsupportedOp, UnsupportedOpsError
+from mlconverter.hub.fused import refusal
 from mlconverter.hub.nodes import call_of, op_name, opset_of, version_of
 from mlconverter.registry import OpRegistry
 
@@ -53,8 +54,9 @@ def refuse_unsupported(model: ir.Model, translates: OpRegistry) -> None:
     refusals = Refusals(translates.route)
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         version, opset = version_of(node, model.opset_imports), opset_of(node, model.opset_imports)
-        if version is None:
-            refusals.add(node, None, f"the installed onnx has no specification of it at opset {opset}")
+        fused = refusal(node, model.opset_imports)
+        if version is None or fused is not None:
+            refusals.add(node, version, fused or f"the installed onnx has no specification of it at opset {opset}")
         elif op_name(node) not in ("Shape", "Size"):
             translator = translates.find(op_name(node), version)
             reason = translates.refusal(op_name(node), version)

@@ -76,6 +76,30 @@ class Slice:
 
 
 @dataclass(frozen=True)
+class Parts:
+    """Parts of the source one after the other, under a shape of their own; no element is in two of them.
+
+    Attributes:
+        ranges: where each part starts and stops, counted through all elements of the source.
+        shape: of the view.
+    """
+
+    ranges: tuple[tuple[int, int], ...]
+    shape: tuple[int, ...]
+
+    def get(self, source: Array) -> Array:
+        flat = source.reshape(-1)
+        return np.concatenate([flat[start:stop] for start, stop in self.ranges]).reshape(self.shape)
+
+    def put(self, source: Array, view: Array) -> Array:
+        result, flat, done = source.flatten(), view.reshape(-1), 0
+        for start, stop in self.ranges:
+            result[start:stop] = flat[done : done + stop - start]
+            done += stop - start
+        return result.reshape(source.shape)
+
+
+@dataclass(frozen=True)
 class Cast:
     """Another floating-point precision; elements whose value did not change keep their bits.
 
@@ -212,7 +236,7 @@ def stored_mask(link: WeightLink) -> npt.NDArray[np.bool_] | None:
     for step in link.steps:
         if isinstance(step, Densify):
             mask = step.mask
-        elif mask is not None and isinstance(step, (Transpose, Reshape, Slice)):
+        elif mask is not None and isinstance(step, (Transpose, Reshape, Slice, Parts)):
             mask = step.get(mask)
     return mask
 

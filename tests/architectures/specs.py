@@ -110,7 +110,7 @@ _VIDEO = ("r3d_18", "mc3_18", "r2plus1d_18", "s3d", "mvit_v2_s", "swin3d_t")
 
 
 def _torchvision() -> list[Architecture]:
-    import torchvision.models as models
+    from torchvision import models
 
     def classifier(name: str) -> Callable[[], nn.Module]:
         more = {"aux_logits": False, "init_weights": True} if name in ("googlenet", "inception_v3") else {}

@@ -1,5 +1,6 @@
 """The two laws of the way back, on random steps and random chains."""
 
+import itertools
 import math
 
 import numpy as np
@@ -13,12 +14,14 @@ from mlconverter.hub.weights import (
     Cast,
     Densify,
     Dequantize,
+    Parts,
     Reshape,
     Slice,
     Transpose,
     WeightLink,
     compose,
     simplify,
+    stored_mask,
     write_back,
 )
 
@@ -32,7 +35,12 @@ def bits(array):
 @st.composite
 def exact_steps(draw, shape):
     """A step that loses nothing, for a source of this shape."""
-    kind = draw(st.sampled_from(["transpose", "reshape", "slice"]))
+    kind = draw(st.sampled_from(["transpose", "reshape", "slice", "parts"]))
+    if kind == "parts":
+        cuts = sorted(draw(st.sets(st.integers(0, math.prod(shape)), min_size=2, max_size=6)))
+        ranges = draw(st.permutations(list(itertools.pairwise(cuts))))
+        ranges = tuple(ranges[: draw(st.integers(1, len(ranges)))])
+        return Parts(ranges, (sum(stop - start for start, stop in ranges), 1))
     if kind == "transpose":
         return Transpose(tuple(draw(st.permutations(range(len(shape))))))
     if kind == "reshape":
@@ -245,6 +253,13 @@ class TestCompose:
         assert compose([WeightLink("a", "x"), WeightLink("b", "y")], [WeightLink("x", "p")]) == (WeightLink("a", "p"),)
 
 
+class TestStoredMask:
+    def test_parts_of_a_sparse_weight_have_parts_of_its_mask(self):
+        densify = Densify((2, 3), np.array([4, 0]))
+        link = WeightLink("s", "t", (densify, Parts(((3, 6), (0, 1)), (2, 2))))
+        assert stored_mask(link).tolist() == [[False, True], [False, True]]
+
+
 class TestWriteBack:
     def test_only_changed_arrays_come_back_in_the_origins_dtype(self):
         stored = {"a": np.ones(2, np.float16), "b": np.ones(2, np.float16)}
@@ -298,7 +313,9 @@ class TestWriteBack:
         with pytest.raises(ConversionError, match=r"no tensor 'p'.*'s'"):
             write_back({"s": np.ones(1, np.float32)}, [WeightLink("s", "p")], {})
 
-    @pytest.mark.parametrize("chain", [(), (Transpose((1, 0)),), (Reshape((6,)),), (Slice(((0, 1, None), (0, 3, None))),)])
+    @pytest.mark.parametrize(
+        "chain", [(), (Transpose((1, 0)),), (Reshape((6,)),), (Slice(((0, 1, None), (0, 3, None))),), (Parts(((0, 2),), (2,)),)]
+    )
     def test_a_value_of_another_shape_does_not_fit(self, chain):
         with pytest.raises(ConversionError, match="does not fit"):
             write_back({"s": np.ones((2, 3), np.float32)}, [WeightLink("s", "p", chain)], {"p": np.ones(1, np.float32)})

@@ -32,7 +32,7 @@ OLDEST_EXPORT = 18
 class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_modules=("onnx", "onnx_ir")):
     """An ONNX model: a ``ModelProto``, the bytes of a file, an ``onnx_ir.Model``, or a path."""
 
-    op_routes: ClassVar[Mapping[str, str]] = {}
+    op_routes: ClassVar[Mapping[str, str]] = {"onnx-fused": "mlconverter.hub.fused:writes_out"}
 
     @classmethod
     def owns_path(cls, path: Path) -> bool:

@@ -151,6 +151,20 @@ def test_a_branch_that_gives_constants_and_values_from_outside():
         check(made, feed(1, yes))
 
 
+def test_a_branch_reads_a_weight_whose_elements_are_moved_outside_of_it():
+    then = graph([node("MatMul", "x part", "p")], [], [info("p")])
+    otherwise = graph([node("Add", "x x", "q")], [], [info("q")])
+    nodes = [
+        node("Slice", "w starts ends axes", "part"),
+        helper.make_node("If", ["yes"], ["y"], then_branch=then, else_branch=otherwise),
+    ]
+    weights = {"w": weight(SIDE, 2 * SIDE), "starts": np.array([1]), "ends": np.array([1 + SIDE]), "axes": np.array([1])}
+    made = model(nodes, {"x": [N, SIDE], "yes": (BOOL, [])}, {"y": FLOAT}, weights)
+    for yes in (True, False):
+        module = check(made, feed(3, yes))
+    assert [tuple(p.shape) for p in module.parameters()] == [(SIDE, 2 * SIDE)]
+
+
 def test_branches_in_branches_reach_all_the_way_out():
     inner_then = graph([node("Add", "x h", "a")], [], [info("a")])
     inner_else = graph([node("MatMul", "h w", "b")], [], [info("b")])

@@ -271,18 +271,9 @@ def test_training_mode_of_dropout(mode, refused):
         check(made)
 
 
-@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
-def test_recurrent_layers_are_refused_for_now(op):
-    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
-    weights = {"w": weight(1, gates * 3, 4), "r": weight(1, gates * 3, 3)}
-    made = model([node(op, "x w r", "y", hidden_size=3)], {"x": (5, N, 4)}, {"y": FLOAT}, weights)
-    with pytest.raises(UnsupportedOpsError) as caught:
-        Converter(made, verify=False).to_torch()
-    assert [o.op for o in caught.value.ops] == [op]
-
-
 def test_everything_that_is_unsupported_is_named_at_once():
-    nodes = [node("LSTM", "x w r", "a", hidden_size=3), node("ImageDecoder", "b", "c"), node("Relu", "x", "y")]
+    odd = node("LSTM", "x w r", "a", hidden_size=3, activations=["Sigmoid", "Tanh", "Sine"])
+    nodes = [odd, node("ImageDecoder", "b", "c"), node("Relu", "x", "y")]
     weights = {"w": weight(1, 12, 4), "r": weight(1, 12, 3)}
     made = model(
         nodes,

@@ -54,3 +54,8 @@ def test_names_and_versions():
     assert version_of(made("Relu", domain="com.example"), {"com.example": 1}) is None
     assert version_of(made("Relu"), {"": 10_000}) is None
     assert opset_of(made("Relu", domain="ai.onnx"), {"": 9}) == 9
+
+
+@pytest.mark.parametrize(("op", "domain", "version"), [("Gelu", "com.microsoft", 1), ("Gelu", "", None), ("Gelu", "other", None)])
+def test_operators_of_onnx_runtimes_own_have_one_version(op, domain, version):
+    assert version_of(ir.Node(domain, op, []), {"": 17, "com.microsoft": 1}) == version

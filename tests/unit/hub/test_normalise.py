@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from mlconverter.errors import ConversionError, CorruptModelError
-from mlconverter.hub.model import WEIGHT_KEY
+from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY
 from mlconverter.hub.normalise import is_weight, mark_weights, normalise
 from tests.ops.onnx_torch.models import FLOAT, INT64, N, ints, model, node, weight
 
@@ -157,3 +157,27 @@ def test_contradicting_shapes_are_refused():
 def test_the_target_of_an_old_reshape_is_no_input():
     made = model([node("Reshape", "x", "y", shape=[2, 3])], {"x": (6,)}, {"y": FLOAT}, opset=1)
     assert normal(made).graph.outputs[0].shape in (None, ir.Shape([2, 3]))
+
+
+@pytest.mark.parametrize(("zeros", "role", "kept"), [(True, None, False), (False, None, True), (True, "parameter", True)])
+def test_zeros_as_first_states_are_dropped_unless_they_are_learned(zeros, role, kept):
+    weights = {"w": weight(1, 9, 4), "r": weight(1, 9, 3), "h": np.zeros((1, 2, 3), np.float32) if zeros else weight(1, 2, 3)}
+    made = ir.from_proto(model([node("GRU", "x w r _ _ h", "y", hidden_size=3)], {"x": (5, 2, 4)}, {"y": FLOAT}, weights))
+    if role is not None:
+        made.graph.initializers["h"].metadata_props[ROLE_KEY] = role
+    inputs = normalise(made).graph[0].inputs
+    assert ("h" in [i.name for i in inputs if i is not None]) == kept
+
+
+def test_zeros_that_are_repeated_for_each_item_are_dropped_too():
+    weights = {"w": weight(1, 12, 4), "r": weight(1, 12, 3), "zero": np.zeros((1, 1, 3), np.float32), "one": ints(1)}
+    nodes = [
+        node("Shape", "x", "sizes", start=1, end=2),
+        node("Concat", "one sizes three", "shape", axis=0),
+        node("Expand", "zero shape", "h"),
+        node("ConstantOfShape", "shape", "c"),
+        node("LSTM", "x w r _ _ h c", "y", hidden_size=3),
+    ]
+    found = normal(model(nodes, {"x": (5, N, 4)}, {"y": FLOAT}, {**weights, "three": ints(3)}))
+    assert ops(found) == ["LSTM"]
+    assert [i.name for i in found.graph[0].inputs if i is not None] == ["x", "w", "r"]

@@ -18,6 +18,7 @@ from mlconverter.formats.torch.from_onnx.values import (
     DTYPES,
     Const,
     Ints,
+    Moved,
     Sizes,
     Tensor,
     Tracer,
@@ -105,6 +106,8 @@ class Builder:
         """A value as something that recorded code can use: a tensor, or a number as it is."""
         if isinstance(value, Const):
             return self.constant(value)
+        if isinstance(value, Moved):
+            return value.record()
         if isinstance(value, Sizes):
             items = [v if isinstance(v, fx.Proxy) else int(v) for v in value.array.reshape(-1)]
             sizes = self.call(runtime.sizes_tensor, items, list(value.array.shape), DTYPES[value.dtype], self.device)

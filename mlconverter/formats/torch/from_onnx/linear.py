@@ -92,3 +92,9 @@ def _vector(c: Any, size: int) -> Const | None:
 def einsum(g: Builder, *xs: Tensor, equation: str) -> Tensor:
     """Einsum → torch.einsum."""
     return torch.einsum(equation, *xs)
+
+
+@translates("com.microsoft::Inverse", 1)
+def inverse(g: Builder, x: Tensor) -> Any:
+    """Inverse → torch.linalg.inv."""
+    return torch.linalg.inv(x)

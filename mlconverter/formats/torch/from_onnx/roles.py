@@ -41,7 +41,8 @@ def decide(model: ir.Model) -> dict[str, Role]:
     The source decides where it says so (a torch export does). Elsewhere a weight is a parameter unless only
     element-wise operators use it *and* it looks like a fixed number rather than something that was learned:
 
-    * nothing with weights comes before it: the mean and deviation that an input is normalised by, or
+    * nothing with weights comes before it, nor is the weight of a layer made of it: the mean and deviation that an input is
+      normalised by, or
     * nothing with weights comes after it and it is no vector along one axis of a layer's output: the anchors
       and strides by which a detector decodes its boxes.
     """
@@ -71,6 +72,8 @@ class _Layers:
         self.after: set[ir.Value] = set()  # some layer computes it, by whatever way
         self.directly_after: set[ir.Value] = set()  # with nothing but moved elements in between
         self.before: set[ir.Value] = set()  # some layer reads it, by whatever way
+        self.within: set[ir.Value] = set()  # the weight of some layer is made of it, and of no input
+        given = {i for i in graph.inputs if i.const_value is None}
         for node in graph:
             inputs = [i for i in node.inputs if i is not None]
             layer = _has_weights(node)
@@ -78,7 +81,11 @@ class _Layers:
                 self.after.update(node.outputs)
             if layer or (node.op_type in MOVING and any(i in self.directly_after for i in inputs)):
                 self.directly_after.update(node.outputs)
+            if any(i in given for i in inputs) or any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values()):
+                given.update(node.outputs)
         for node in reversed(graph):
+            if node.op_type in WEIGHTED or any(o in self.within for o in node.outputs):
+                self.within.update(i for i in node.inputs if i is not None and i not in given)
             if _has_weights(node) or any(o in self.before for o in node.outputs):
                 self.before.update(i for i in node.inputs if i is not None)
 
@@ -88,6 +95,8 @@ class _Layers:
         if not uses or any(use.node.op_type not in ELEMENTWISE for use in uses):
             return ""
         others = [i for use in uses for n, i in enumerate(use.node.inputs) if i is not None and n != use.idx]
+        if any(output in self.within for use in uses for output in use.node.outputs):
+            return ""
         if not any(other in self.after for other in others):
             return "a constant of element-wise operators with no layer before it"
         if any(output in self.before for use in uses for output in use.node.outputs):

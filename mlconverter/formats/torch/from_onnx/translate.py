@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -14,12 +15,14 @@ from torch import fx
 from mlconverter.errors import TranslationError
 from mlconverter.formats.torch.from_onnx import runtime, unsigned
 from mlconverter.formats.torch.from_onnx.builder import Bodies, Builder, ints_of
+from mlconverter.formats.torch.from_onnx.moved import moves
 from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.formats.torch.from_onnx.values import (
     DTYPES,
     Array,
     Const,
     Ints,
+    Moved,
     Sizes,
     Tensor,
     UnknownAtConversion,
@@ -91,6 +94,7 @@ class Translation:
 
     def _from_outside(self, value: Value) -> Value:
         """A value of the graph around this one: a constant is read here too, anything else becomes an operand."""
+        value = value.record() if isinstance(value, Moved) else value
         if isinstance(value, Const):
             return value
         if isinstance(value, Sizes):
@@ -132,7 +136,9 @@ class Translation:
         self.builder.node = node
         inputs = [self._input(i) for i in call.inputs]
         try:
-            results = self._shapes(call, inputs) or self._views(call, inputs) or self._record(call, inputs)
+            results = (
+                self._shapes(call, inputs) or self._views(call, inputs) or self._moved(call, inputs) or self._record(call, inputs)
+            )
         except UnknownAtConversion as error:
             raise TranslationError(_name(node), call.op, f"{error}") from error
         except (TypeError, ValueError, RuntimeError, IndexError, KeyError, ArithmeticError) as error:
@@ -178,6 +184,7 @@ class Translation:
 
     @staticmethod
     def _shape(call: Call, of: Value | None) -> Sizes:
+        of = of.record() if isinstance(of, Moved) else of
         if isinstance(of, Tensor):
             items = list(of.shape)
         else:
@@ -194,6 +201,25 @@ class Translation:
             return None
         step = _view_step(call, const, [i for i in inputs[1:] if isinstance(i, Const)])
         return None if step is None else [const.seen(step)]
+
+    def _moved(self, call: Call, inputs: list[Value | None]) -> list[Value] | None:
+        """What is made of constants alone waits until something computes with it; a layer may see through it."""
+        constants = tuple(i for i in inputs if i is None or isinstance(i, (Const, Moved)))
+        if len(constants) < len(inputs) or not moves(call, constants):
+            return None
+        node, recorded = self.builder.node, list[Tensor]()
+        assert node is not None
+
+        def record(output: int) -> Tensor:
+            if not recorded:
+                reader, self.builder.node = self.builder.node, node
+                results = zip(self._record(call, inputs), node.outputs, strict=False)
+                recorded.extend(self._known(cast("Tensor", result), value) for result, value in results)
+                self.builder.node = reader
+            return recorded[output]
+
+        count = len(node.outputs)
+        return [Moved(call, constants, i, count, partial(record, i)) for i in range(count)]
 
     # -- what becomes code -------------------------------------------------------------------------------------------
 
@@ -219,7 +245,7 @@ class Translation:
         """A value in the first of the forms that the translator takes."""
         if value is None:
             return None
-        if isinstance(value, Const) and Const in form:
+        if isinstance(value, (Const, Moved)) and type(value) in form:
             return value
         if Ints in form and (ints := ints_of(value)) is not None:
             return ints

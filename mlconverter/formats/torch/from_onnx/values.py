@@ -1,8 +1,9 @@
-"""The three kinds of value that a translator meets: run-time tensors, constants, and sizes."""
+"""The kinds of value that a translator meets: run-time tensors, constants, sizes, and constants that the graph moves about."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -13,6 +14,7 @@ from torch import fx
 
 from mlconverter.formats.torch.dtypes import CARRIED
 from mlconverter.formats.torch.dtypes import DTYPES as TORCH_DTYPES
+from mlconverter.hub.nodes import Call
 from mlconverter.hub.weights import Step, simplify
 
 Array = npt.NDArray[Any]
@@ -242,4 +244,23 @@ class Const:
         return value
 
 
-Value = Tensor | Const | Sizes
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """What moving the elements of constants gives; it is recorded only where something computes with it.
+
+    Attributes:
+        call: the node that moves them.
+        inputs: of that node.
+        output: which of its outputs this is.
+        outputs: how many it has.
+        record: gives the value as a tensor.
+    """
+
+    call: Call
+    inputs: tuple[Const | Moved | None, ...]
+    output: int
+    outputs: int
+    record: Callable[[], Tensor]
+
+
+Value = Tensor | Const | Sizes | Moved

@@ -39,6 +39,7 @@ from mlconverter.formats.torch.from_onnx.runtime.quantisation import (
     quantize_to_float,
     rescale,
 )
+from mlconverter.formats.torch.from_onnx.runtime.recurrent import gru, lstm, packed, rnn, unless_empty, unpacked
 from mlconverter.formats.torch.from_onnx.runtime.resize import resize
 from mlconverter.formats.torch.from_onnx.runtime.sequences import (
     concat_from_sequence,
@@ -104,15 +105,18 @@ __all__ = [
     "full",
     "gather",
     "gather_nd",
+    "gru",
     "has_element",
     "integer_conv",
     "integer_matmul",
     "loop",
     "lp_pool",
+    "lstm",
     "max_pool_padded",
     "max_pool_with_indices",
     "one_hot",
     "optional",
+    "packed",
     "pad",
     "pad_axis",
     "pad_constant",
@@ -124,6 +128,7 @@ __all__ = [
     "reshape",
     "resize",
     "reverse_sequence",
+    "rnn",
     "scan",
     "scan_batch",
     "scatter_elements",
@@ -148,6 +153,8 @@ __all__ = [
     "trilu",
     "unflip_sign",
     "unique",
+    "unless_empty",
+    "unpacked",
     "unsqueeze",
     "wrap_index",
 ]
