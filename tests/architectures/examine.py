@@ -1,0 +1,177 @@
+"""What becomes of a network on its way torch → ONNX → torch: its results, its weights, and how it trains."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+import warnings
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from mlconverter import Converter
+from mlconverter.errors import MLConverterError
+from tests.architectures.specs import Architecture
+
+RTOL = 1e-4
+OWN_ROUNDING = 4
+"""How often a difference may exceed torch's own from float64: untrained networks amplify rounding."""
+
+STEPS, MOVES, SAME_LOSS = 10, 0.05, 1e-3
+
+
+@dataclass
+class Row:
+    """What was found of one network.
+
+    Attributes:
+        stage: how far it came: ``export``, ``convert``, ``outputs``, ``parameters``, ``gradients``, ``training`` or ``ok``.
+        reason: why no further.
+        to_onnx: seconds, unverified.
+        to_torch: seconds, unverified.
+        difference: of the outputs, as part of their largest value.
+        parameters: trainable numbers.
+        moved: by which part of it ten steps moved the loss.
+        losses: largest relative difference between the losses of the two modules in ten steps.
+    """
+
+    name: str
+    stage: str = "export"
+    reason: str = ""
+    to_onnx: float = math.nan
+    to_torch: float = math.nan
+    difference: float = math.nan
+    parameters: int = 0
+    moved: float = math.nan
+    losses: float = math.nan
+
+    def asdict(self) -> dict[str, Any]:
+        """For a report."""
+        return asdict(self)
+
+
+def examine(architecture: Architecture) -> Row:
+    """Take a network there and back."""
+    row = Row(architecture.name)
+    warnings.simplefilter("ignore")
+    torch.manual_seed(0)
+    try:
+        _examine(architecture, row)
+    except MLConverterError as error:
+        row.reason = f"{type(error).__name__}: {error}"
+    except AssertionError as error:
+        row.reason = str(error)
+    return row
+
+
+def _examine(architecture: Architecture, row: Row) -> None:
+    original = architecture.make()
+    dtypes = dict.fromkeys(architecture.integers, "int64")
+    shapes = [(s, dtypes[i]) if i in dtypes else s for i, s in enumerate(architecture.shapes)]
+    start = time.perf_counter()
+    exported = Converter(copy.deepcopy(original), input_shape=shapes, verify=False).to_onnx()
+    row.stage, row.to_onnx = "convert", time.perf_counter() - start
+    start = time.perf_counter()
+    module = Converter(exported, verify=False).to_torch()
+    row.stage, row.to_torch = "outputs", time.perf_counter() - start
+
+    inputs = architecture.inputs(1)
+    row.difference, allowed = _difference(original, module, inputs)
+    assert row.difference <= allowed, f"outputs differ by {row.difference:.1e} of the largest, allowed {allowed:.1e}"
+
+    row.stage = "parameters"
+    used = _with_gradient(original, inputs)
+    row.parameters = sum(p.numel() for p in module.parameters())
+    assert _values(used) == _values(list(module.parameters())), (
+        f"{row.parameters} trainable numbers, the network uses {sum(p.numel() for p in used)}, or other values"
+    )
+    row.stage = "gradients"
+    reached = _with_gradient(module, inputs)
+    unreached = [n for n, p in module.named_parameters() if not any(p is r for r in reached)]
+    assert not unreached, f"no gradient reaches {unreached[:3]}"
+
+    row.stage = "training"
+    losses, row.moved = _losses(original, architecture, None)
+    again, _ = _losses(module, architecture, losses.rate)
+    row.losses = max(abs(a - b) / max(abs(a), 1e-12) for a, b in zip(losses.values, again.values, strict=True))
+    assert row.moved >= MOVES, f"the loss moved by {row.moved:.1%} only"
+    assert row.losses <= SAME_LOSS, f"losses differ by {row.losses:.1e}"
+    row.stage = "ok"
+
+
+def _flat(result: Any) -> list[torch.Tensor]:
+    if isinstance(result, torch.Tensor):
+        return [result]
+    values = result.values() if isinstance(result, dict) else result
+    return [tensor for value in values for tensor in _flat(value)]
+
+
+def _difference(original: nn.Module, module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[float, float]:
+    """The largest difference of any output as part of its largest value, and what is allowed."""
+    double = copy.deepcopy(original).double()
+    with torch.no_grad():
+        want, got = _flat(original(*inputs)), _flat(module(*inputs))
+        exact = _flat(double(*(i.double() if i.is_floating_point() else i for i in inputs)))
+    assert [w.shape for w in want] == [g.shape for g in got], "outputs have other shapes"
+    worst, allowed = 0.0, RTOL
+    for w, g, e in zip(want, got, exact, strict=True):
+        scale = float(w.abs().max()) or 1.0
+        worst = max(worst, float((w - g).abs().max()) / scale)
+        allowed = max(allowed, OWN_ROUNDING * float((w - e).abs().max()) / scale)
+    return worst, allowed
+
+
+def _loss(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """A loss that depends on every element of every output, and differently."""
+    parts = []
+    for i, output in enumerate(_flat(module(*inputs))):
+        if output.is_floating_point():
+            wanted = torch.rand(output.shape, generator=torch.Generator().manual_seed(i))
+            parts.append(((output - wanted) ** 2).mean())
+    return torch.stack(parts).sum()
+
+
+def _with_gradient(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[nn.Parameter]:
+    """The parameters that a gradient reaches; it may be zero."""
+    module.zero_grad(set_to_none=True)
+    _loss(module, inputs).backward()
+    reached = [p for p in module.parameters() if p.grad is not None]
+    module.zero_grad(set_to_none=True)
+    return reached
+
+
+def _values(parameters: list[nn.Parameter]) -> list[float]:
+    """All numbers in a canonical order, so that moved elements do not matter."""
+    return torch.cat([p.detach().reshape(-1) for p in parameters]).sort().values.tolist() if parameters else []
+
+
+@dataclass(frozen=True)
+class _Losses:
+    rate: float
+    values: tuple[float, ...]
+
+
+def _losses(module: nn.Module, architecture: Architecture, rate: float | None) -> tuple[_Losses, float]:
+    """Losses before each of ten steps, at a rate that moves the loss enough; and how far it moved."""
+    state = copy.deepcopy(module.state_dict())
+    best, moved = _Losses(0.0, ()), -1.0
+    for tried in (1e-3, 1e-2, 1e-1, 1.0) if rate is None else (rate,):
+        module.load_state_dict(state)
+        optimizer = torch.optim.SGD(module.parameters(), tried)
+        values = []
+        for _ in range(STEPS):
+            loss = _loss(module, architecture.inputs(1))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            values.append(loss.item())
+        if not all(map(math.isfinite, values)):
+            break
+        best, moved = _Losses(tried, tuple(values)), abs(values[-1] - values[0]) / max(abs(values[0]), 1e-12)
+        if moved >= MOVES:
+            break
+    module.load_state_dict(state)
+    return best, moved
