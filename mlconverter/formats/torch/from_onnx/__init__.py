@@ -2,6 +2,7 @@
 
 from mlconverter.formats.torch.from_onnx import (
     activation,
+    attention,
     casting,
     convolution,
     creation,
@@ -12,8 +13,11 @@ from mlconverter.formats.torch.from_onnx import (
     normalisation,
     pooling,
     reduction,
+    regions,
     resize,
     shaping,
+    signal,
+    text,
     vision,
 )
 from mlconverter.formats.torch.from_onnx.convert import convert
@@ -21,6 +25,7 @@ from mlconverter.formats.torch.from_onnx.ops import translates
 
 __all__ = [
     "activation",
+    "attention",
     "casting",
     "convert",
     "convolution",
@@ -32,8 +37,11 @@ __all__ = [
     "normalisation",
     "pooling",
     "reduction",
+    "regions",
     "resize",
     "shaping",
+    "signal",
+    "text",
     "translates",
     "vision",
 ]

@@ -11,6 +11,8 @@ from mlconverter.formats.torch.from_onnx.runtime.arithmetic import (
     softmax_by_steps,
     unflip_sign,
 )
+from mlconverter.formats.torch.from_onnx.runtime.attention import linear_attention, tensor_scatter
+from mlconverter.formats.torch.from_onnx.runtime.deform import affine_grid, deform_conv, fold, max_unpool
 from mlconverter.formats.torch.from_onnx.runtime.indexing import (
     arange,
     compress,
@@ -26,6 +28,7 @@ from mlconverter.formats.torch.from_onnx.runtime.indexing import (
     unique,
     wrap_index,
 )
+from mlconverter.formats.torch.from_onnx.runtime.regions import max_roi_pool, non_max_suppression, roi_align
 from mlconverter.formats.torch.from_onnx.runtime.resize import resize
 from mlconverter.formats.torch.from_onnx.runtime.shapes import (
     backward,
@@ -45,8 +48,12 @@ from mlconverter.formats.torch.from_onnx.runtime.shapes import (
     tile,
     unsqueeze,
 )
+from mlconverter.formats.torch.from_onnx.runtime.signal import dft, mel_weight_matrix, stft
+from mlconverter.formats.torch.from_onnx.runtime.text import n_grams
 from mlconverter.formats.torch.from_onnx.runtime.windows import (
     average_pool,
+    conv_transpose_to,
+    halves,
     lp_pool,
     max_pool_padded,
     max_pool_with_indices,
@@ -56,24 +63,36 @@ from mlconverter.formats.torch.from_onnx.runtime.windows import (
 __all__ = [
     "REDUCTIONS",
     "UNREDUCED",
+    "affine_grid",
     "arange",
     "average_pool",
     "backward",
     "bit_shift",
     "center_crop_pad",
     "compress",
+    "conv_transpose_to",
     "cumulative",
+    "deform_conv",
+    "dft",
     "empty_extreme",
     "expand",
     "eye_like",
     "fixed_batch",
     "flip_sign",
+    "fold",
     "full",
     "gather",
     "gather_nd",
+    "halves",
+    "linear_attention",
     "lp_pool",
     "max_pool_padded",
     "max_pool_with_indices",
+    "max_roi_pool",
+    "max_unpool",
+    "mel_weight_matrix",
+    "n_grams",
+    "non_max_suppression",
     "one_hot",
     "pad",
     "pad_axis",
@@ -83,6 +102,7 @@ __all__ = [
     "reshape",
     "resize",
     "reverse_sequence",
+    "roi_align",
     "scatter_elements",
     "scatter_nd",
     "sizes_tensor",
@@ -91,6 +111,8 @@ __all__ = [
     "split",
     "split_evenly",
     "squeeze",
+    "stft",
+    "tensor_scatter",
     "tile",
     "top_k",
     "trilu",
