@@ -10,6 +10,9 @@ from mlconverter.formats.torch.from_onnx.runtime.arithmetic import (
     reduce,
     softmax_by_steps,
     unflip_sign,
+    unsigned_power,
+    unsigned_quotient,
+    unsigned_remainder,
 )
 from mlconverter.formats.torch.from_onnx.runtime.attention import linear_attention, tensor_scatter
 from mlconverter.formats.torch.from_onnx.runtime.deform import affine_grid, deform_conv, fold, max_unpool
@@ -28,6 +31,7 @@ from mlconverter.formats.torch.from_onnx.runtime.indexing import (
     unique,
     wrap_index,
 )
+from mlconverter.formats.torch.from_onnx.runtime.layers import DropoutBy
 from mlconverter.formats.torch.from_onnx.runtime.regions import max_roi_pool, non_max_suppression, roi_align
 from mlconverter.formats.torch.from_onnx.runtime.resize import resize
 from mlconverter.formats.torch.from_onnx.runtime.shapes import (
@@ -63,6 +67,7 @@ from mlconverter.formats.torch.from_onnx.runtime.windows import (
 __all__ = [
     "REDUCTIONS",
     "UNREDUCED",
+    "DropoutBy",
     "affine_grid",
     "arange",
     "average_pool",
@@ -118,6 +123,9 @@ __all__ = [
     "trilu",
     "unflip_sign",
     "unique",
+    "unsigned_power",
+    "unsigned_quotient",
+    "unsigned_remainder",
     "unsqueeze",
     "wrap_index",
 ]
