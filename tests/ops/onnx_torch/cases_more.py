@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from tests.ops.onnx_torch.cases import Case
-from tests.ops.onnx_torch.models import FLOAT, INT64, N, ints, model, node, weight
+from tests.ops.onnx_torch.models import BOOL, FLOAT, INT64, N, ints, model, node, weight
 
 DOUBLE, UINT64 = onnx.TensorProto.DOUBLE, onnx.TensorProto.UINT64
 BATCHES = (1, 3)
@@ -191,5 +191,80 @@ def _shapes() -> list[Case]:
     return cases
 
 
-FED: list[Fed] = [*_regions(), *_windows()]
+# -- signals, text, numbers --------------------------------------------------------------------------------------------
+
+
+def _signals() -> list[Fed]:
+    cases = []
+    for parts in (1, 2):
+        for attributes in ({}, {"inverse": 1}, {"onesided": 1}):
+            if parts == 2 and "onesided" in attributes:
+                continue
+            x = lambda b, p=parts: normal(b, 5, 6, p)  # noqa: E731
+            for length in (None, one(4, np.int64), one(9, np.int64)):
+                name = f"{parts} {attributes} {length}"
+                for axis in (1, 2, -2):
+                    cases.append(Fed(f"{name} {axis}", "DFT", (x, length), {**attributes, "axis": axis}, 17))
+                    cases.append(Fed(f"{name} {axis}", "DFT", (x, length, one(axis, np.int64)), attributes, 20))
+                cases.append(Fed(name, "DFT", (x, length), attributes, 17))
+                cases.append(Fed(name, "DFT", (x, length), attributes, 20))
+    settings = (always(one(7, np.int64)), always(one(1, np.int64)))
+    cases.append(Fed("settings at run time", "DFT", (lambda b: normal(b, 5, 3, 2), *settings), {}, 20))
+    double = lambda b: normal(b, 6, 1).astype(np.float64)  # noqa: E731
+    cases.append(Fed("double", "DFT", (double,), {"onesided": 1}, 17, (DOUBLE,)))
+    window, x = np.hanning(6).astype(np.float32), lambda b: normal(b, 20, 1)
+    for given in ((window,), (window, one(6, np.int64)), (None, one(7, np.int64))):
+        for attributes in ({}, {"onesided": 0}):
+            for step in (one(1, np.int64), one(4, np.int64)):
+                name = f"{len(given)} {attributes} {step}"
+                cases.append(Fed(name, "STFT", (x, step, *given), attributes, 17))
+    settings = (always(one(3, np.int64)), always(window), always(one(6, np.int64)))
+    cases.append(Fed("settings at run time", "STFT", (x, *settings), {}, 17))
+    cases.append(Fed("complex", "STFT", (lambda b: normal(b, 20, 2), one(3, np.int64), window), {"onesided": 0}, 17))
+    for bands, length, rate, low, high in ((8, 16, 8192, 0, 4096), (20, 512, 16000, 125, 7500), (3, 32, 8000, 0, 200)):
+        numbers = (*(one(v, np.int64) for v in (bands, length, rate)), one(low), one(high))
+        cases.append(Fed(f"{bands}", "MelWeightMatrix", tuple(map(always, numbers)), {}, 17))
+        cases.append(Fed(f"{bands} known", "MelWeightMatrix", (*numbers[:4], always(numbers[4])), {"output_datatype": 11}, 17, (DOUBLE,)))
+    return cases
+
+
+def _text() -> list[Fed]:
+    cases = []
+    x = lambda b: np.random.default_rng(b).integers(1, 8, (b, 12))  # noqa: E731
+    pool = [2, 3, 5, 4, 5, 6, 7, 8, 6, 7, 1, 2, 3, 2, 2, 5]
+    words = {"ngram_counts": [0, 4, 10], "ngram_indexes": [4, 0, 2, 1, 3, 6, 7, 5, 8], "pool_int64s": pool}
+    words["ngram_indexes"] = words["ngram_indexes"][: 4 + 3 + 2]
+    for mode, weights in (("TF", None), ("IDF", None), ("TFIDF", None), ("IDF", [0.5] * 9), ("TFIDF", [2.0] * 9)):
+        for low, high, skips in ((1, 1, 0), (1, 2, 0), (1, 2, 3), (2, 2, 5), (2, 3, 1), (1, 3, 2), (3, 3, 4)):
+            more = {"mode": mode, "min_gram_length": low, "max_gram_length": high, "max_skip_count": skips}
+            more |= {} if weights is None else {"weights": weights}
+            name = f"{more}"
+            cases.append(Fed(name, "TfIdfVectorizer", (x,), {**words, **more}, 9))
+    more = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 3, "max_skip_count": 2}
+    cases.append(Fed("one row", "TfIdfVectorizer", (always(x(1)[0].astype(np.int32)),), {**words, **more}, 9))
+    return cases
+
+
+def _numbers() -> list[Fed]:
+    cases = []
+    a = np.array([2**64 - 1, 2**63, 2**63 + 7, 5, 0, 2**64 - 1, 10**19, 17], np.uint64)
+    b = np.array([2**63, 2**63, 3, 2**63, 9, 1, 2**64 - 1, 5], np.uint64)
+    for op, opset in (("Div", 14), ("Mod", 13)):
+        cases.append(Fed("large", op, (always(a), always(b)), {}, opset, (UINT64,)))
+        cases.append(Fed("by a constant", op, (always(a), b[2:3]), {}, opset, (UINT64,)))
+    cases.append(Fed("of a real number", "Pow", (always(normal(8)), always(np.arange(8, dtype=np.uint64))), {}, 13))
+    cases.append(Fed("of constants", "Pow", (normal(8), always(np.arange(8, dtype=np.uint64))), {}, 13))
+    for rank in (2, 3, 4):
+        shape, weights = (4, 3, 2)[: rank - 1], [normal(4, seed=s) for s in range(4)]
+        given = (lambda b, s=shape: normal(b + 1, *s), *weights[:3], np.abs(weights[3]))
+        for opset in (14, 15):
+            for attributes in ({}, {"momentum": 0.7, "epsilon": 0.1}):
+                more = {"training_mode": 1, **attributes}
+                cases.append(Fed(f"{rank} {more}", "BatchNormalization", given, more, opset, (FLOAT,) * 3))
+    for outputs in ((FLOAT,), (FLOAT, BOOL)):
+        cases.append(Fed(f"{len(outputs)}", "Dropout", (lambda b: normal(b, 5), always(one(0.3))), {}, 13, outputs))
+    return cases
+
+
+FED: list[Fed] = [*_regions(), *_windows(), *_signals(), *_text(), *_numbers()]
 MORE: list[Case] = _shapes()

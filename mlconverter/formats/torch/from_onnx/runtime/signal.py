@@ -22,7 +22,7 @@ def dft(x: torch.Tensor, length: torch.Tensor | int | None, axis: torch.Tensor |
     if inverse and onesided:
         return torch.fft.irfft(signal, size, along).unsqueeze(-1).to(x.dtype)
     transform = torch.fft.ifft if inverse else torch.fft.rfft if onesided else torch.fft.fft
-    return torch.view_as_real(transform(signal, size, along)).to(x.dtype)
+    return torch.view_as_real(transform(signal, size, along).resolve_conj()).to(x.dtype)
 
 
 def stft(
