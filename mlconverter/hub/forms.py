@@ -37,7 +37,7 @@ def forms_of(function: Callable[..., Any]) -> Forms:
     hints = typing.get_type_hints(function)
     positional, rest = [], None
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
-        if parameter.kind is parameter.KEYWORD_ONLY:
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD):
             continue
         form = frozenset(_classes(hints[parameter.name]))
         if parameter.kind is parameter.VAR_POSITIONAL:

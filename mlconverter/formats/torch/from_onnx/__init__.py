@@ -16,8 +16,9 @@ from mlconverter.formats.torch.from_onnx import (
     regions,
     resize,
     shaping,
-    signal,
+    spectra,
     text,
+    trees,
     vision,
 )
 from mlconverter.formats.torch.from_onnx.convert import convert
@@ -40,8 +41,9 @@ __all__ = [
     "regions",
     "resize",
     "shaping",
-    "signal",
+    "spectra",
     "text",
     "translates",
+    "trees",
     "vision",
 ]

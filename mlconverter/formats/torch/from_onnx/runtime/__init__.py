@@ -34,6 +34,7 @@ from mlconverter.formats.torch.from_onnx.runtime.indexing import (
 from mlconverter.formats.torch.from_onnx.runtime.layers import DropoutBy
 from mlconverter.formats.torch.from_onnx.runtime.regions import max_roi_pool, non_max_suppression, roi_align
 from mlconverter.formats.torch.from_onnx.runtime.resize import resize
+from mlconverter.formats.torch.from_onnx.runtime.scores import post_transform
 from mlconverter.formats.torch.from_onnx.runtime.shapes import (
     backward,
     center_crop_pad,
@@ -52,8 +53,9 @@ from mlconverter.formats.torch.from_onnx.runtime.shapes import (
     tile,
     unsqueeze,
 )
-from mlconverter.formats.torch.from_onnx.runtime.signal import dft, mel_weight_matrix, stft
+from mlconverter.formats.torch.from_onnx.runtime.spectra import dft, mel_weight_matrix, stft
 from mlconverter.formats.torch.from_onnx.runtime.text import n_grams
+from mlconverter.formats.torch.from_onnx.runtime.trees import tree_leaves, tree_votes
 from mlconverter.formats.torch.from_onnx.runtime.windows import (
     average_pool,
     conv_transpose_to,
@@ -103,6 +105,7 @@ __all__ = [
     "pad_axis",
     "pad_constant",
     "pad_same",
+    "post_transform",
     "reduce",
     "reshape",
     "resize",
@@ -120,6 +123,8 @@ __all__ = [
     "tensor_scatter",
     "tile",
     "top_k",
+    "tree_leaves",
+    "tree_votes",
     "trilu",
     "unflip_sign",
     "unique",
