@@ -7,6 +7,7 @@ from mlconverter.formats.torch.from_onnx import (
     convolution,
     creation,
     elementwise,
+    features,
     indexing,
     joining,
     linear,
@@ -19,6 +20,7 @@ from mlconverter.formats.torch.from_onnx import (
     spectra,
     text,
     trees,
+    vectors,
     vision,
 )
 from mlconverter.formats.torch.from_onnx.convert import convert
@@ -32,6 +34,7 @@ __all__ = [
     "convolution",
     "creation",
     "elementwise",
+    "features",
     "indexing",
     "joining",
     "linear",
@@ -45,5 +48,6 @@ __all__ = [
     "text",
     "translates",
     "trees",
+    "vectors",
     "vision",
 ]

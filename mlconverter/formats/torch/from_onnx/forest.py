@@ -79,7 +79,7 @@ class _Branch:
     split: float
     mode: int
     missing: bool
-    children: tuple[Any, Any]
+    children: tuple[int, int]
 
 
 def _forest(branches: Sequence[_Branch], roots: Sequence[int], votes: Array, dtype: np.dtype[Any]) -> Forest:
@@ -114,9 +114,9 @@ def of_nodes(attributes: dict[str, Any], votes: str, targets: int) -> Forest:
     branches = []
     for i in (i for i in order if not leaf[i]):
         tree = names[i][0]
-        children = tuple(numbers[tree, attributes[f"nodes_{side}nodeids"][i]] for side in ("false", "true"))
+        no, yes = (numbers[tree, attributes[f"nodes_{side}nodeids"][i]] for side in ("false", "true"))
         mode = MODES.index(modes[i])
-        branches.append(_Branch(attributes["nodes_featureids"][i], splits[i], mode, bool(missing[i]), children))
+        branches.append(_Branch(attributes["nodes_featureids"][i], splits[i], mode, bool(missing[i]), (no, yes)))
     first: dict[int, int] = {}
     for name in names:
         first.setdefault(name[0], numbers[name])

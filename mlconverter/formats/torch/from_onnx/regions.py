@@ -22,10 +22,8 @@ def non_max_suppression(
 ) -> Tensor:
     """NonMaxSuppression → the best box of each class in turn, without those that overlap it."""
     count = 0 if most is None else most if isinstance(most, Tensor) else most[0]
-    limit = 0.0 if overlap is None else _number(overlap)
-    return g.call(
-        runtime.non_max_suppression, boxes, scores, count, limit, None if least is None else _number(least), bool(center_point_box)
-    )
+    limits = 0.0 if overlap is None else _number(overlap), None if least is None else _number(least)
+    return g.call(runtime.non_max_suppression, boxes, scores, count, *limits, bool(center_point_box))
 
 
 def _number(value: Const | Tensor) -> Tensor | float:

@@ -54,9 +54,7 @@ def deform_conv(
     begins, _ = spatial_pads(pads, 2)
     stride, dilation = tuple(strides or [1, 1]), tuple(dilations or [1, 1])
     added = None if bias is None else g.tensor(bias)
-    return g.call(
-        runtime.deform_conv, x, g.tensor(weight), offset, added, mask, stride, dilation, begins, group, offset_group
-    )
+    return g.call(runtime.deform_conv, x, g.tensor(weight), offset, added, mask, stride, dilation, begins, group, offset_group)
 
 
 @translates("Col2Im", 18)

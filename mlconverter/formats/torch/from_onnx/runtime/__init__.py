@@ -16,6 +16,7 @@ from mlconverter.formats.torch.from_onnx.runtime.arithmetic import (
 )
 from mlconverter.formats.torch.from_onnx.runtime.attention import linear_attention, tensor_scatter
 from mlconverter.formats.torch.from_onnx.runtime.deform import affine_grid, deform_conv, fold, max_unpool
+from mlconverter.formats.torch.from_onnx.runtime.features import features, look_up, one_hot_of
 from mlconverter.formats.torch.from_onnx.runtime.indexing import (
     arange,
     compress,
@@ -56,6 +57,7 @@ from mlconverter.formats.torch.from_onnx.runtime.shapes import (
 from mlconverter.formats.torch.from_onnx.runtime.spectra import dft, mel_weight_matrix, stft
 from mlconverter.formats.torch.from_onnx.runtime.text import n_grams
 from mlconverter.formats.torch.from_onnx.runtime.trees import tree_leaves, tree_votes
+from mlconverter.formats.torch.from_onnx.runtime.vectors import coupled, duels, kernel, winner
 from mlconverter.formats.torch.from_onnx.runtime.windows import (
     average_pool,
     conv_transpose_to,
@@ -78,12 +80,15 @@ __all__ = [
     "center_crop_pad",
     "compress",
     "conv_transpose_to",
+    "coupled",
     "cumulative",
     "deform_conv",
     "dft",
+    "duels",
     "empty_extreme",
     "expand",
     "eye_like",
+    "features",
     "fixed_batch",
     "flip_sign",
     "fold",
@@ -91,7 +96,9 @@ __all__ = [
     "gather",
     "gather_nd",
     "halves",
+    "kernel",
     "linear_attention",
+    "look_up",
     "lp_pool",
     "max_pool_padded",
     "max_pool_with_indices",
@@ -101,6 +108,7 @@ __all__ = [
     "n_grams",
     "non_max_suppression",
     "one_hot",
+    "one_hot_of",
     "pad",
     "pad_axis",
     "pad_constant",
@@ -132,5 +140,6 @@ __all__ = [
     "unsigned_quotient",
     "unsigned_remainder",
     "unsqueeze",
+    "winner",
     "wrap_index",
 ]

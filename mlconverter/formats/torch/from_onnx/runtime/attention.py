@@ -46,10 +46,10 @@ def linear_attention(
     """
     batch, steps, _ = query.shape
     q, k, v = (
-        x.float().unflatten(2, (count, -1)) for x, count in ((query, heads), (key, kept_heads), (value, kept_heads))
+        x.float().reshape(batch, steps, count, -1) for x, count in ((query, heads), (key, kept_heads), (value, kept_heads))
     )
-    q = q.unflatten(2, (kept_heads, -1)) * (scale or q.shape[-1] ** -0.5)
-    kept = None if decay is None else decay.float().unflatten(2, (kept_heads, -1)).exp().unsqueeze(-1)
+    q = q.reshape(batch, steps, kept_heads, heads // kept_heads, -1) * (scale or q.shape[-1] ** -0.5)
+    kept = None if decay is None else decay.float().reshape(batch, steps, kept_heads, -1).exp().unsqueeze(-1)
     part = None if beta is None else beta.float().unsqueeze(-1)
     state = k.new_zeros((batch, kept_heads, k.shape[-1], v.shape[-1])) if past is None else past.float()
     outputs = []

@@ -104,14 +104,14 @@ def roi_align(
         for y, of_y in rows.neighbours
         for z, of_z in columns.neighbours
     ]
-    cells = (x.shape[1], size[0], rows.counted.shape[1] // size[0], size[1], columns.counted.shape[1] // size[1])
+    # Of each cell its points, those beyond what a region has left out.
+    cells = (rois.shape[0], x.shape[1], size[0], rows.counted.shape[1] // size[0], size[1], columns.counted.shape[1] // size[1])
     counted = (rows.counted.unsqueeze(2) & columns.counted.unsqueeze(1)).unsqueeze(1)
     if mode == "avg":
-        total = torch.where(counted, torch.stack(values).sum(0), 0.0).unflatten(3, cells[3:]).unflatten(2, cells[1:3])
-        return (total.sum((3, 5)) / (rows.count * columns.count).clamp(min=1).reshape(-1, 1, 1, 1)).to(x.dtype)
+        total = torch.where(counted, torch.stack(values).sum(0), 0.0).reshape(cells).sum((3, 5))
+        return (total / (rows.each * columns.each).clamp(min=1).reshape(-1, 1, 1, 1)).to(x.dtype)
     # The largest of the weighted neighbours, not of what they sum up to.
-    best = torch.where(counted, torch.stack(values).amax(0), float("-inf")).unflatten(3, cells[3:]).unflatten(2, cells[1:3])
-    best = best.amax((3, 5))
+    best = torch.where(counted, torch.stack(values).amax(0), float("-inf")).reshape(cells).amax((3, 5))
     return torch.where(best == float("-inf"), 0.0, best).to(x.dtype)
 
 
@@ -121,18 +121,18 @@ class _Points(NamedTuple):
     Attributes:
         neighbours: the two elements beside each point, and their weights: nothing beyond the input.
         counted: which of the points there are.
-        count: how many a cell of each region has.
+        each: how many a cell of each region has.
     """
 
     neighbours: tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
     counted: torch.Tensor
-    count: torch.Tensor
+    each: torch.Tensor
 
 
 def _points(start: torch.Tensor, length: torch.Tensor, cells: int, sampling: int, size: int) -> _Points:
     cell = (length / cells).unsqueeze(1)
     count = torch.full_like(start, sampling) if sampling > 0 else torch.ceil(cell.squeeze(1)).clamp(min=0).detach()
-    most = sampling if sampling > 0 or not len(count) else max(1, number(count.max()))
+    most = sampling if sampling > 0 or not count.shape[0] else max(1, number(count.max()))
     steps = torch.arange(max(most, 1), device=start.device).repeat(cells)
     number_of_cell = torch.arange(cells, device=start.device).repeat_interleave(max(most, 1))
     counted = steps < count.unsqueeze(1)
@@ -157,7 +157,7 @@ def max_roi_pool(x: torch.Tensor, rois: torch.Tensor, size: Sequence[int], scale
         for cell in range(cells):
             low, high = torch.floor(cell * step) + first, torch.ceil((cell + 1) * step) + first
             inside = (positions >= low.unsqueeze(1)) & (positions < high.unsqueeze(1))
-            inside = inside.reshape(len(inside), 1, *(-1 if a == axis else 1 for a in (2, 3)))
+            inside = inside.reshape(inside.shape[0], 1, *(-1 if a == axis else 1 for a in (2, 3)))
             bins.append(torch.where(inside, best, float("-inf")).amax(axis))
         best = torch.stack(bins, axis)
     return torch.where(best == float("-inf"), 0.0, best).to(x.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -12,17 +13,21 @@ from mlconverter.formats.torch.from_onnx.runtime.shapes import number
 def _complex(x: torch.Tensor) -> torch.Tensor:
     """Numbers from a last axis of one or two parts; half precision is widened, in which torch has no transform."""
     x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-    return x.squeeze(-1) if x.shape[-1] == 1 else torch.complex(x[..., 0], x[..., 1])
+    return torch.squeeze(x, -1) if x.shape[-1] == 1 else torch.complex(x[..., 0], x[..., 1])
 
 
-def dft(x: torch.Tensor, length: torch.Tensor | int | None, axis: torch.Tensor | int, inverse: bool, onesided: bool) -> torch.Tensor:
+def dft(
+    x: torch.Tensor, length: torch.Tensor | int | None, axis: torch.Tensor | int, inverse: bool, onesided: bool
+) -> torch.Tensor:
     """ONNX ``DFT``."""
     along, signal = number(axis) % x.dim(), _complex(x)
     size = None if length is None else number(length)
     if inverse and onesided:
-        return torch.fft.irfft(signal, size, along).unsqueeze(-1).to(x.dtype)
-    transform = torch.fft.ifft if inverse else torch.fft.rfft if onesided else torch.fft.fft
-    return torch.view_as_real(transform(signal, size, along).resolve_conj()).to(x.dtype)
+        real: torch.Tensor = torch.fft.irfft(signal, size, along)
+        return real.unsqueeze(-1).to(x.dtype)
+    transform: Any = torch.fft.ifft if inverse else torch.fft.rfft if onesided else torch.fft.fft
+    spectrum: torch.Tensor = transform(signal, size, along).resolve_conj()
+    return torch.view_as_real(spectrum).to(x.dtype)
 
 
 def stft(
