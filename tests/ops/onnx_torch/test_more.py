@@ -215,6 +215,31 @@ def test_tables_are_buffers_named_after_what_they_belong_to():
     assert not list(module.parameters())
 
 
+def flexible(captured: bool) -> onnx.ModelProto:
+    """Attention whose scores are changed by a subgraph, with a matrix of its own or of the graph around it."""
+    bias = onnx.numpy_helper.from_array(normal(4, 4), "bias")
+    scores, changed = (helper.make_tensor_value_info(name, FLOAT, ["b", "h", "l", "s"]) for name in ("scores", "changed"))
+    subgraph = helper.make_graph([node("Add", "scores bias", "changed")], "mod", [scores], [changed], [] if captured else [bias])
+    nodes = [node("FlexAttention", "q k v", "y", domain="ai.onnx.preview", score_mod=subgraph)]
+    made = model(nodes, dict.fromkeys("qkv", (N, 2, 4, 3)), {"y": FLOAT}, {"bias": normal(4, 4)} if captured else {}, opset=26)
+    made.opset_import.append(helper.make_opsetid("ai.onnx.preview", 1))
+    return made
+
+
+def test_a_subgraph_that_the_specification_writes_out_is_translated():
+    converter = Converter(flexible(captured=False), verify=False)
+    module = converter.to_torch()
+    q, k, v = (torch.from_numpy(normal(3, 2, 4, 3, seed=s)) for s in range(3))
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=torch.from_numpy(normal(4, 4)))
+    torch.testing.assert_close(module(q, k, v), want)
+    assert converter.to_origin_type(module).graph.node[0].op_type == "FlexAttention"
+
+
+def test_a_subgraph_that_reads_values_from_outside_is_refused():
+    with pytest.raises(UnsupportedOpsError, match="FlexAttention"):
+        Converter(flexible(captured=True), verify=False).to_torch()
+
+
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 VOTED = trees("class", [0, 1])
