@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 
 from mlconverter.formats.torch.from_onnx.runtime.shapes import number
 
@@ -105,7 +106,7 @@ def roi_align(
         for z, of_z in columns.neighbours
     ]
     # Of each cell its points, those beyond what a region has left out.
-    cells = (rois.shape[0], x.shape[1], size[0], rows.counted.shape[1] // size[0], size[1], columns.counted.shape[1] // size[1])
+    cells = (rois.shape[0], x.shape[1], size[0], rows.most, size[1], columns.most)
     counted = (rows.counted.unsqueeze(2) & columns.counted.unsqueeze(1)).unsqueeze(1)
     if mode == "avg":
         total = torch.where(counted, torch.stack(values).sum(0), 0.0).reshape(cells).sum((3, 5))
@@ -119,11 +120,13 @@ class _Points(NamedTuple):
     """Where along an axis regions are sampled.
 
     Attributes:
+        most: how many a cell of any region has.
         neighbours: the two elements beside each point, and their weights: nothing beyond the input.
         counted: which of the points there are.
         each: how many a cell of each region has.
     """
 
+    most: int
     neighbours: tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
     counted: torch.Tensor
     each: torch.Tensor
@@ -132,16 +135,17 @@ class _Points(NamedTuple):
 def _points(start: torch.Tensor, length: torch.Tensor, cells: int, sampling: int, size: int) -> _Points:
     cell = (length / cells).unsqueeze(1)
     count = torch.full_like(start, sampling) if sampling > 0 else torch.ceil(cell.squeeze(1)).clamp(min=0).detach()
-    most = sampling if sampling > 0 or not count.shape[0] else max(1, number(count.max()))
-    steps = torch.arange(max(most, 1), device=start.device).repeat(cells)
-    number_of_cell = torch.arange(cells, device=start.device).repeat_interleave(max(most, 1))
+    # As many for all as for the region that has most; one where there are no regions.
+    most = sampling if sampling > 0 else F.pad(count, [0, 1], value=1.0).max().clamp(min=1).to(torch.int64).item()
+    steps = torch.arange(most, device=start.device).repeat(cells)
+    number_of_cell = torch.arange(cells, device=start.device).unsqueeze(1).expand(-1, most).reshape(-1)
     counted = steps < count.unsqueeze(1)
     at = start.unsqueeze(1) + number_of_cell * cell + (steps + 0.5) * cell / count.clamp(min=1).unsqueeze(1)
     inside = (counted & (at >= -1) & (at <= size)).to(at.dtype)
     at = at.clamp(0, size - 1)
     low = torch.floor(at.detach()).to(torch.int64)
     above = at - low
-    return _Points(((low, (1 - above) * inside), ((low + 1).clamp(max=size - 1), above * inside)), counted, count)
+    return _Points(most, ((low, (1 - above) * inside), ((low + 1).clamp(max=size - 1), above * inside)), counted, count)
 
 
 def max_roi_pool(x: torch.Tensor, rois: torch.Tensor, size: Sequence[int], scale: float) -> torch.Tensor:
