@@ -21,6 +21,7 @@ from tests.ops.onnx_torch.models import FLOAT, INT64, N, ints, model, node, weig
 EXPORTED: list[Fed] = [
     Fed("fixed", "NonMaxSuppression", (lambda b: boxes(b, 7), lambda b: normal(b, 2, 7), ints(3), one(0.3)), outputs=(INT64,)),
     Fed("sampled", "RoiAlign", (always(normal(2, 3, 8, 9)), always(rois(4)), ints(0, 1, 1, 0)), {"sampling_ratio": 2}, 16),
+    Fed("adaptive", "RoiAlign", (always(normal(2, 3, 8, 9)), always(rois(4)), ints(0, 1, 1, 0)), {"output_width": 2}, 16),
     Fed(
         "pooled",
         "MaxRoiPool",

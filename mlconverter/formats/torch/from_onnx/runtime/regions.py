@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -136,7 +136,7 @@ def _points(start: torch.Tensor, length: torch.Tensor, cells: int, sampling: int
     cell = (length / cells).unsqueeze(1)
     count = torch.full_like(start, sampling) if sampling > 0 else torch.ceil(cell.squeeze(1)).clamp(min=0).detach()
     # As many for all as for the region that has most; one where there are no regions.
-    most = sampling if sampling > 0 else F.pad(count, [0, 1], value=1.0).max().clamp(min=1).to(torch.int64).item()
+    most = sampling if sampling > 0 else cast(int, F.pad(count, [0, 1], value=1.0).max().to(torch.int64).item())
     steps = torch.arange(most, device=start.device).repeat(cells)
     number_of_cell = torch.arange(cells, device=start.device).unsqueeze(1).expand(-1, most).reshape(-1)
     counted = steps < count.unsqueeze(1)
