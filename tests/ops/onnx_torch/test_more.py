@@ -283,6 +283,15 @@ def test_a_leaf_without_votes_and_a_base_value_is_refused():
         Converter(made, verify=False).to_torch()
 
 
+@pytest.mark.parametrize("opset", [7, 9])
+def test_old_batch_normalisations_that_train_are_refused(opset):
+    """They say so by their number of outputs, whether or not those are read."""
+    weights = {"s": weight(3), "b": weight(3), "m": weight(3), "v": np.abs(weight(3))}
+    made = model([node("BatchNormalization", "x s b m v", "y n w k l")], {"x": (N, 3, 4)}, {"y": FLOAT}, weights, opset=opset)
+    with pytest.raises(TranslationError, match="ask for training"):
+        Converter(made, verify=False).to_torch()
+
+
 def test_one_side_of_a_complex_spectrum_is_refused():
     made = model(
         [node("STFT", "x step window", "y")], {"x": (N, 20, 2)}, {"y": FLOAT}, {"step": one(3, np.int64), "window": normal(6)}

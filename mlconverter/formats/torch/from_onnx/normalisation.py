@@ -13,7 +13,7 @@ from torch import nn
 from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
-from mlconverter.formats.torch.from_onnx.values import Const, Tensor, fixed, length
+from mlconverter.formats.torch.from_onnx.values import Const, Tensor, UnknownAtConversion, fixed, length
 from mlconverter.hub.nodes import Call
 
 BATCH_NORMS: dict[int, Any] = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
@@ -39,7 +39,7 @@ def batch_normalization(
     momentum: float,
     spatial: int = 1,
     training_mode: int = 0,
-    is_test: int = 1,
+    is_test: int = 0,
     consumed_inputs: Any = None,
 ) -> Any:
     """BatchNormalization → nn.BatchNorm1d, 2d or 3d; F.batch_norm or its formula where the statistics are computed."""
@@ -47,6 +47,11 @@ def batch_normalization(
     if training_mode:
         kept = [g.tensor(replace(c, role="buffer") if isinstance(c, Const) else c) for c in (mean, var)]
         return _by_its_batch(x, g.tensor(scale), g.tensor(bias), kept, epsilon, momentum)
+    assert g.node is not None
+    if not is_test and any(output.name for output in g.node.outputs[1:]):
+        raise UnknownAtConversion(
+            "more than one output, by which opsets before 14 ask for training, with statistics of their own"
+        )
     weights = [c for c in given if isinstance(c, Const)]
     if x.ndim in BATCH_NORMS and len(weights) == len(given):
         scale, bias, mean, var = weights
