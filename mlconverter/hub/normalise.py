@@ -21,7 +21,7 @@ from mlconverter.hub.sequences import split_sequences
 from mlconverter.hub.weights import WeightLink
 
 _TAKE_WEIGHTS = frozenset(
-    "Conv ConvTranspose Gemm MatMul BatchNormalization InstanceNormalization LayerNormalization GroupNormalization "
+    "Conv ConvTranspose DeformConv Gemm MatMul BatchNormalization InstanceNormalization LayerNormalization GroupNormalization "
     "RMSNormalization PRelu LSTM GRU RNN".split()
 )
 """Operators for which even a one-element operand is a weight (the bias of a convolution with one output channel)."""
