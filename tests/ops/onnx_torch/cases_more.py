@@ -165,6 +165,15 @@ def _windows() -> list[Fed]:
     cases.append(Fed("axis", "MaxUnpool", (always(normal(1, 2, 3)), always(line)), {"kernel_shape": [2], "strides": [2]}, 11))
     padded = {"kernel_shape": [3], "strides": [2], "pads": [1, 0]}
     cases.append(Fed("padded", "MaxUnpool", (always(normal(1, 2, 3)), always(line)), padded, 11))
+    for attributes in ({}, {"align_corners": 1}):
+        plane, cube = (
+            (lambda b: normal(b, 2, 3), lambda b: ints(b, 2, 5, 6)),
+            (lambda b: normal(b, 3, 4), lambda b: ints(b, 2, 4, 5, 3)),
+        )
+        cases.append(Fed(f"plane {attributes}", "AffineGrid", plane, attributes, 20))
+        cases.append(Fed(f"cube {attributes}", "AffineGrid", cube, attributes, 20))
+        known = (always(normal(2, 2, 3)), ints(2, 1, 3, 4))
+        cases.append(Fed(f"known {attributes}", "AffineGrid", known, attributes, 20))
     # Free sizes: how much is cut off is known while the model runs.
     for auto_pad in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
         for kernel in ((3, 3), (1, 2)):

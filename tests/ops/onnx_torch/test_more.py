@@ -292,6 +292,16 @@ def test_old_batch_normalisations_that_train_are_refused(opset):
         Converter(made, verify=False).to_torch()
 
 
+def test_two_corners_of_one_element_are_refused():
+    """Torch, ONNX Runtime and the reference give three answers."""
+    nodes, size = [node("AffineGrid", "x size", "y", align_corners=1)], ints(1, 2, 1, 6)
+    with pytest.raises(TranslationError, match="both corners"):
+        Converter(model(nodes, {"x": (1, 2, 3)}, {"y": FLOAT}, {"size": size}), verify=False).to_torch()
+    module = Converter(model(nodes, {"x": (1, 2, 3), "size": (INT64, (4,))}, {"y": FLOAT}), verify=False).to_torch()
+    with pytest.raises(ValueError, match="two corners"):
+        module(torch.zeros(1, 2, 3), torch.from_numpy(size))
+
+
 def test_one_side_of_a_complex_spectrum_is_refused():
     made = model(
         [node("STFT", "x step window", "y")], {"x": (N, 20, 2)}, {"y": FLOAT}, {"step": one(3, np.int64), "window": normal(6)}

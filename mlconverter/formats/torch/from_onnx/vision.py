@@ -29,6 +29,8 @@ def grid_sample(g: Builder, x: Tensor, grid: Tensor, *, mode: str, padding_mode:
 @translates("AffineGrid", 20)
 def affine_grid(g: Builder, theta: Tensor, size: Ints | Tensor, *, align_corners: int) -> Tensor:
     """AffineGrid → F.affine_grid."""
+    if align_corners and isinstance(size, Ints) and 1 in [s for s in size[2:] if isinstance(s, int)]:
+        raise UnknownAtConversion("align_corners=1 of a single element, which is both corners")
     return g.call(runtime.affine_grid, theta, size, bool(align_corners))
 
 

@@ -11,7 +11,13 @@ from mlconverter.formats.torch.from_onnx.runtime.shapes import IntsAtRunTime, in
 
 
 def affine_grid(theta: torch.Tensor, size: IntsAtRunTime, align_corners: bool) -> torch.Tensor:
-    """ONNX ``AffineGrid``: as many grids as there are matrices."""
+    """ONNX ``AffineGrid``: as many grids as there are matrices.
+
+    Raises:
+        ValueError: both corners are to be those of a single element.
+    """
+    if align_corners and isinstance(size, torch.Tensor) and 1 in ints(size)[2:]:
+        raise ValueError(f"A grid of {ints(size)} has a single element along an axis, and align_corners=1 asks for two corners.")
     whole = theta.float() if theta.dtype in (torch.float16, torch.bfloat16) else theta
     return F.affine_grid(whole, [theta.shape[0], *ints(size)[1:]], align_corners).to(theta.dtype)
 
