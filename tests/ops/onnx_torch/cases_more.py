@@ -1,4 +1,4 @@
-"""Operators of vision, signals and text, and those of ai.onnx.ml, on inputs that mean something to them."""
+"""Operators of vision, signals, text and numbers on inputs that mean something to them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
