@@ -8,8 +8,8 @@ from mlconverter.hub.batch_axis import Batch, Mixes, Op, apart_from, beside, rul
 
 
 @rule(
-    *"AveragePool Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool GroupNormalization "
-    "InstanceNormalization LRN LpPool QLinearConv SpaceToDepth".split()
+    *"AveragePool Col2Im Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool".split(),
+    *"GroupNormalization InstanceNormalization LRN LpPool QLinearConv STFT SpaceToDepth".split(),
 )
 def _layer(op: Op) -> Batch:
     return _in_front(op, 0)
@@ -25,6 +25,16 @@ def _max_pool(op: Op) -> Batch:
 @rule("GridSample")
 def _paired(op: Op) -> Batch:
     return _in_front(op, 0, 1)
+
+
+@rule("DeformConv")
+def _deform_conv(op: Op) -> Batch:
+    return _in_front(op, 0, 2, 4)  # the input, offsets and masks
+
+
+@rule("TensorScatter", "LinearAttention")
+def _kept(op: Op) -> Batch:
+    return _in_front(op, *range(len(op.batches)))
 
 
 @rule("BatchNormalization")

@@ -58,6 +58,17 @@ def _softmax(op: Op) -> Batch:
     return apart_from(op, range(op.axis, op.rank()) if op.call.version < 13 else [op.axis], "normalises over")
 
 
+@rule("DFT")
+def _dft(op: Op) -> Batch:
+    axis = op.attribute("axis", (op.ints(2) or [-2])[0])
+    return apart_from(op, [axis, -1], "transforms")
+
+
+@rule("TfIdfVectorizer")
+def _n_grams(op: Op) -> Batch:
+    return apart_from(op, [-1], "counts along")
+
+
 @rule("LpNormalization")
 def _lp_normalization(op: Op) -> Batch:
     return apart_from(op, [op.axis], "normalises over")
@@ -201,6 +212,10 @@ def _compress(op: Op) -> Batch:
     "Unique",
     "ScatterND",
     "NonMaxSuppression",
+    "RoiAlign",
+    "MaxRoiPool",
+    "AffineGrid",
+    "MelWeightMatrix",
     "MaxUnpool",
     "DynamicQuantizeLinear",
     "Range",

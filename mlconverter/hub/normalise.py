@@ -18,11 +18,11 @@ from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, WEIGHT_KEY
 from mlconverter.hub.model import is_weight as is_weight  # noqa: PLC0414 - what is said twice is exported
 from mlconverter.hub.nodes import DEFAULT_DOMAINS, RUNTIMES_DOMAIN, op_name, specified
 from mlconverter.hub.sequences import split_sequences
-from mlconverter.hub.shapes import infer_shapes, infer_shapes_anew
+from mlconverter.hub.shapes import MOST_ROUNDS, infer_shapes, infer_shapes_anew
 from mlconverter.hub.weights import WeightLink
 
 _TAKE_WEIGHTS = frozenset(
-    "Conv ConvTranspose Gemm MatMul BatchNormalization InstanceNormalization LayerNormalization GroupNormalization "
+    "Conv ConvTranspose DeformConv Gemm MatMul BatchNormalization InstanceNormalization LayerNormalization GroupNormalization "
     "RMSNormalization PRelu LSTM GRU RNN SimplifiedLayerNormalization".split()
 ) | frozenset(f"{RUNTIMES_DOMAIN}::{op}" for op in ("FusedConv", "FusedGemm", "FusedMatMul", "TransposeMatMul"))
 """Operators for which even a one-element operand is a weight (the bias of a convolution with one output channel)."""
@@ -41,8 +41,6 @@ _STATES = slice(5, 7)
 """Which inputs of a recurrent operator are its first states."""
 
 _MOVE_ZEROS = frozenset("Concat Expand Gather Reshape Slice Squeeze Tile Transpose Unsqueeze".split())
-
-MOST_ROUNDS = 16
 
 MOST_AXES = 64
 """As many as numpy and torch have; what claims more is a mistake."""

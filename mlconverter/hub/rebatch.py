@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mlconverter.errors import ConversionError
-from mlconverter.hub import batch_layers, batch_rules  # noqa: F401  (they register their rules)
+from mlconverter.hub import batch_layers, batch_ml, batch_rules  # noqa: F401  (they register their rules)
 from mlconverter.hub.batch_axis import Batch, Mixes, Op, Shape, follow
 from mlconverter.hub.model import BATCH, HubModel
 from mlconverter.hub.naming import Names

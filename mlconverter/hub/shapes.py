@@ -8,14 +8,26 @@ from collections.abc import Iterator
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
+from mlconverter.hub import ml_types
+
+MOST_ROUNDS = 16
+"""Of what reveals shapes from which more can be told."""
+
 _MADE_UP = "unk__"
 """How inference calls sizes that it does not know."""
 
 
 def infer_shapes(model: ir.Model) -> None:
     """Infer shapes in place; what cannot be inferred keeps the shape it has."""
-    if any(node.domain == "ai.onnx.ml" for node in model.graph.all_nodes()):
-        return  # inference of these operators takes for granted that types are known, and ends the process where one is not
+    nodes = [node for node in model.graph.all_nodes() if node.domain == ml_types.DOMAIN]
+    for _ in range(MOST_ROUNDS):
+        with ml_types.hidden(nodes, model):
+            _infer_shapes(model)
+        if not ml_types.infer_types(nodes, model.opset_imports):
+            break
+
+
+def _infer_shapes(model: ir.Model) -> None:
     # The pass reports what it fails at by log lines with tracebacks; translators check what they need themselves.
     loggers = [logging.getLogger(name) for name in ("onnx_ir.passes.common.shape_inference", "onnx_ir.serde")]
     disabled = [logger.disabled for logger in loggers]

@@ -22,6 +22,7 @@ REFUSED: dict[str, dict[tuple[str, int], str]] = {
         ("Split", 1): "sizes stand in an input or an attribute, and what both mean is not said",
         ("Tile", 1): "repeats along one axis that is an input",
         ("Upsample", 1): "experimental: one scale each for height and width",
+        ("ai.onnx.ml::LabelEncoder", 1): "one side of it is always strings",
     },
 }
 """By route: versions of translated operators that are refused on purpose, and why."""

@@ -12,7 +12,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 from onnx.backend.test.case.node import collect_testcases
 
-from mlconverter.hub import batch_layers, batch_rules  # noqa: F401
+from mlconverter.hub import batch_layers, batch_ml, batch_rules  # noqa: F401
 from mlconverter.hub.batch_axis import RULES, Batch, Mixes, Op, follow
 from mlconverter.hub.nodes import call_of, opset_of, version_of
 
@@ -33,8 +33,11 @@ def cases() -> dict[str, list]:
     found: dict[str, list] = {}
     for case in collect_testcases(None):
         nodes = case.model.graph.node
-        if len(nodes) == 1 and not case.name.endswith("_expanded") and nodes[0].op_type in RULES.keys() - LEFT_OUT:
-            found.setdefault(nodes[0].op_type, []).append(case)
+        if len(nodes) != 1 or case.name.endswith("_expanded"):
+            continue
+        name = f"{nodes[0].domain}::{nodes[0].op_type}" if nodes[0].domain else nodes[0].op_type
+        if name in RULES.keys() - LEFT_OUT:
+            found.setdefault(name, []).append(case)
     return found
 
 

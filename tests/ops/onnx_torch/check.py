@@ -43,17 +43,17 @@ def has_batch(model: onnx.ModelProto) -> bool:
 
 def check(
     model: onnx.ModelProto,
-    feeds: dict[str, np.ndarray] | None = None,
-    *,
+    *feeds: dict[str, np.ndarray],
     low: float = -2.0,
     high: float = 2.0,
     rtol: float = 2e-5,
+    judge: onnx.ModelProto | None = None,
 ) -> torch.nn.Module:
-    """Convert once, compare at every batch; the module, for tests that look further."""
+    """Convert once, compare at every batch with what ONNX Runtime gives for it or ``judge``; the module."""
     module = Converter(model, verify=False).to_torch()
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    for batch in BATCHES if has_batch(model) and feeds is None else BATCHES[:1]:
-        given = feeds or feeds_of(model, batch, low, high)
+    session = ort.InferenceSession((judge or model).SerializeToString(), providers=["CPUExecutionProvider"])
+    batches = BATCHES if has_batch(model) else BATCHES[:1]
+    for given in feeds or [feeds_of(model, batch, low, high) for batch in batches]:
         compare(run_torch(module, given), session.run(None, given), rtol)
     return module
 

@@ -282,7 +282,7 @@ def test_an_operator_without_a_rule_is_taken_at_its_convention() -> None:
 
 
 def test_every_operator_that_is_translated_has_a_rule() -> None:
-    """Add one to ``hub/batch_rules.py`` or ``hub/batch_layers.py``; without one only samples tell whether items meet."""
+    """Add one to a file ``hub/batch_*.py``; without one only samples tell whether items meet."""
     assert not set(translates.ops()) - set(RULES)
 
 

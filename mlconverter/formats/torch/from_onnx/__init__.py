@@ -2,11 +2,13 @@
 
 from mlconverter.formats.torch.from_onnx import (
     activation,
+    attention,
     casting,
     control,
     convolution,
     creation,
     elementwise,
+    features,
     indexing,
     joining,
     linear,
@@ -15,9 +17,14 @@ from mlconverter.formats.torch.from_onnx import (
     quantisation,
     recurrent,
     reduction,
+    regions,
     resize,
     sequences,
     shaping,
+    spectra,
+    text,
+    trees,
+    vectors,
     vision,
 )
 from mlconverter.formats.torch.from_onnx.convert import convert
@@ -25,12 +32,14 @@ from mlconverter.formats.torch.from_onnx.ops import translates
 
 __all__ = [
     "activation",
+    "attention",
     "casting",
     "control",
     "convert",
     "convolution",
     "creation",
     "elementwise",
+    "features",
     "indexing",
     "joining",
     "linear",
@@ -39,9 +48,14 @@ __all__ = [
     "quantisation",
     "recurrent",
     "reduction",
+    "regions",
     "resize",
     "sequences",
     "shaping",
+    "spectra",
+    "text",
     "translates",
+    "trees",
+    "vectors",
     "vision",
 ]

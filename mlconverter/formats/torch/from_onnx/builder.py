@@ -16,6 +16,7 @@ from mlconverter.formats.torch.arrays import to_tensor
 from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.values import (
     DTYPES,
+    Array,
     Const,
     Ints,
     Moved,
@@ -169,6 +170,11 @@ class Builder:
         if path not in self._reads:
             self._reads[path] = know(self.tracer.create_proxy("get_attr", path, (), {}), const.value.shape, tensor.dtype)
         return self._reads[path]
+
+    def table(self, name: str, array: Array) -> Tensor:
+        """An array that stands in an attribute of the current node: a buffer called after the node's first output."""
+        assert self.node is not None
+        return self.constant(Const(array, f"{self.node.outputs[0].name}.{name}"))
 
     def tied_elsewhere(self, const: Const) -> bool:
         """Whether a weight is a parameter already, in another form than this: transposed, say.

@@ -101,18 +101,17 @@ def conv_transpose(
     extra = list(output_padding or [0] * rank)
     begins, ends = spatial_pads(None if auto_pad == "VALID" else pads, rank)
     if output_shape or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        # What the kernel reaches beyond the wanted size, stride × input elements by default, is cut off.
-        beyond = [(k - 1) * d + 1 + e - s for k, d, e, s in zip(shape[2:], dilation, extra, stride, strict=True)]
         sizes = [fixed(x, axis + 2) for axis in range(rank)]
         if output_shape and None in sizes:
-            raise UnknownAtConversion("output_shape of an input with free sizes")
+            parts = (x, g.tensor(weight), None if bias is None else g.tensor(bias), output_shape[-rank:])
+            return g.call(runtime.conv_transpose_to, *parts, stride, dilation, extra, group, auto_pad == "SAME_UPPER")
+        # What the kernel reaches beyond the wanted size, stride × input elements by default, is cut off.
+        beyond = [(k - 1) * d + 1 + e - s for k, d, e, s in zip(shape[2:], dilation, extra, stride, strict=True)]
         if output_shape:
             wanted = output_shape[-rank:]
             beyond = [b + s * (n or 0) - w for b, s, n, w in zip(beyond, stride, sizes, wanted, strict=True)]
-        if min(beyond) < 0:
-            raise UnknownAtConversion("an output that is larger than what the kernel reaches")
-        small, large = [t // 2 for t in beyond], [t - t // 2 for t in beyond]
-        begins, ends = (small, large) if auto_pad == "SAME_UPPER" else (large, small)
+        extra = [e - min(b, 0) for e, b in zip(extra, beyond, strict=True)]
+        begins, ends = runtime.halves(beyond, auto_pad == "SAME_UPPER")
     if not all(e < max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
         raise UnknownAtConversion("output_padding of a stride or more has no counterpart in torch")
     if min([*begins, *ends], default=0) < 0:

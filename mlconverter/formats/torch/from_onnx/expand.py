@@ -8,6 +8,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
 from mlconverter.formats.torch.from_onnx.ops import translates
+from mlconverter.hub.model import SOURCE_KEY
 from mlconverter.hub.nodes import attributes_of, op_name, opset_of, schema, version_of
 from mlconverter.hub.normalise import normalise
 
@@ -41,9 +42,12 @@ def _expand_once(model: ir.Model) -> bool:
             continue
         kept = _computed(proto, node)
         body = ir.serde.deserialize_function(proto)
+        for constant in (inner for inner in body if inner.op_type == "Constant"):
+            constant.outputs[0].metadata_props[SOURCE_KEY] = ""  # the file has none of that name to write back to
         _fill_defaults(node, opset)
         node.resize_inputs(len(body.inputs))
-        call = ir.Node(DOMAIN, body.name, node.inputs, node.attributes.values(), num_outputs=len(kept), name=node.name)
+        attributes = [a for a in node.attributes.values() if a.type is not ir.AttributeType.GRAPH]
+        call = ir.Node(DOMAIN, body.name, node.inputs, attributes, num_outputs=len(kept), name=node.name)
         _replace(node, kept, call)
         model.functions[body.identifier()] = body
         calls += 1
@@ -71,7 +75,7 @@ def _body(node: ir.Node, opset: int, name: str) -> FunctionProto | None:
     from onnx import FunctionProto, TypeProto
 
     found: Any = schema(node.op_type, node.domain, opset)  # its stubs know nothing of functions
-    if found is None or any(a.type is ir.AttributeType.GRAPH for a in node.attributes.values()):
+    if found is None:
         return None
     proto = FunctionProto()
     if found.has_function:
@@ -91,7 +95,14 @@ def _body(node: ir.Node, opset: int, name: str) -> FunctionProto | None:
         return None
     proto.ParseFromString(text)
     proto.domain, proto.name = DOMAIN, name
-    return proto
+    return proto if _stands_alone(proto) else None
+
+
+def _stands_alone(proto: FunctionProto) -> bool:
+    """Whether a body has no subgraphs, and those of its node do not read values from outside."""
+    known = {"", *proto.input, *(name for node in proto.node for name in node.output)}
+    graphs = any(a.HasField("g") for node in proto.node for a in node.attribute)
+    return not graphs and all(name in known for node in proto.node for name in node.input)
 
 
 def _computed(proto: FunctionProto, node: ir.Node) -> list[ir.Value]:

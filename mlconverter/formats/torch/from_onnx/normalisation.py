@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
-from mlconverter.formats.torch.from_onnx.values import Const, Tensor, fixed, length
+from mlconverter.formats.torch.from_onnx.values import Const, Tensor, UnknownAtConversion, fixed, length
 from mlconverter.hub.nodes import Call
 
 BATCH_NORMS: dict[int, Any] = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
@@ -19,8 +21,8 @@ INSTANCE_NORMS: dict[int, Any] = {3: nn.InstanceNorm1d, 4: nn.InstanceNorm2d, 5:
 
 
 def _check_batch_norm(call: Call) -> str | None:
-    if call.attributes.get("training_mode") or (call.version < 7 and not call.attributes.get("is_test")):
-        return "training_mode=1 asks for batch statistics at inference"
+    if call.version < 7 and not call.attributes.get("is_test"):
+        return "is_test=0 asks for batch statistics without saying what becomes of them"
     return None if call.attributes.get("spatial", 1) else "spatial=0 keeps statistics for every position"
 
 
@@ -37,11 +39,19 @@ def batch_normalization(
     momentum: float,
     spatial: int = 1,
     training_mode: int = 0,
-    is_test: int = 1,
+    is_test: int = 0,
     consumed_inputs: Any = None,
-) -> Tensor:
-    """BatchNormalization → nn.BatchNorm1d, 2d or 3d; F.batch_norm where the statistics are computed."""
+) -> Any:
+    """BatchNormalization → nn.BatchNorm1d, 2d or 3d; F.batch_norm or its formula where the statistics are computed."""
     given = scale, bias, mean, var
+    if training_mode:
+        kept = [g.tensor(replace(c, role="buffer") if isinstance(c, Const) else c) for c in (mean, var)]
+        return _by_its_batch(x, g.tensor(scale), g.tensor(bias), kept, epsilon, momentum)
+    assert g.node is not None
+    if not is_test and any(output.name for output in g.node.outputs[1:]):
+        raise UnknownAtConversion(
+            "more than one output, by which opsets before 14 ask for training, with statistics of their own"
+        )
     weights = [c for c in given if isinstance(c, Const)]
     if x.ndim in BATCH_NORMS and len(weights) == len(given):
         scale, bias, mean, var = weights
@@ -52,6 +62,19 @@ def batch_normalization(
         return g.layer(layer, x, weight=scale, bias=bias, running_mean=mean, running_var=var)
     parts = [g.tensor(c) for c in (mean, var, scale, bias)]
     return F.batch_norm(x, parts[0], parts[1], parts[2], parts[3], eps=epsilon)
+
+
+def _by_its_batch(x: Tensor, scale: Tensor, bias: Tensor, kept: list[Tensor], epsilon: float, momentum: float) -> Any:
+    """Normalised by the batch's own mean and variance, and what is kept of these."""
+    axes = (0, *range(2, x.ndim))
+    channels = (1, -1, *[1] * (x.ndim - 2)) if x.ndim > 1 else (-1,)
+    wide = _stashed(x)
+    mean = wide.mean(axes)
+    centred = wide - mean.reshape(channels)
+    var = (centred * centred).mean(axes)
+    y = _as(centred * torch.rsqrt(var + epsilon).reshape(channels), x)
+    running = [old * momentum + new.to(old.dtype) * (1 - momentum) for old, new in zip(kept, (mean, var), strict=True)]
+    return y * scale.reshape(channels) + bias.reshape(channels), *running
 
 
 @translates("InstanceNormalization", 1, 6, 22)
@@ -186,7 +209,7 @@ def _check_dropout(call: Call) -> str | None:
 def dropout(
     g: Builder,
     x: Tensor,
-    ratio: Const | None = None,
+    ratio: Const | Tensor | None = None,
     training: Const | None = None,
     *,
     seed: int | None = None,
@@ -194,6 +217,8 @@ def dropout(
     consumed_inputs: Any = None,
 ) -> Any:
     """Dropout → nn.Dropout, which obeys train(); the mask of inference is all true."""
-    layer = nn.Dropout(0.5 if ratio is None else float(ratio.number()))
-    y = g.layer(layer, x)
+    if isinstance(ratio, Tensor):
+        y = g.layer(runtime.DropoutBy(), x, ratio)
+    else:
+        y = g.layer(nn.Dropout(0.5 if ratio is None else float(ratio.number())), x)
     return (y, torch.ones_like(x, dtype=g.output_dtype(1) or torch.bool)) if g.is_read(1) else y

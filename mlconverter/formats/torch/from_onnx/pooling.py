@@ -11,7 +11,7 @@ from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.convolution import spatial_pads
 from mlconverter.formats.torch.from_onnx.ops import translates
-from mlconverter.formats.torch.from_onnx.values import Tensor
+from mlconverter.formats.torch.from_onnx.values import Ints, Tensor
 from mlconverter.hub.nodes import Call
 
 MAX_POOLS: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
@@ -116,3 +116,21 @@ def lp_pool(
     stride, dilation = tuple(strides or [1] * rank), tuple(dilations or [1] * rank)
     begins, ends = spatial_pads(None if auto_pad == "VALID" else pads, rank)
     return g.call(runtime.lp_pool, x, tuple(kernel_shape), stride, dilation, begins, ends, auto_pad, bool(ceil_mode), p)
+
+
+@translates("MaxUnpool", 9, 11, 22, check=_check_pool)
+def max_unpool(
+    g: Builder,
+    x: Tensor,
+    indices: Tensor,
+    output_shape: Ints | Tensor | None = None,
+    *,
+    kernel_shape: list[int],
+    strides: list[int] | None = None,
+    pads: list[int] | None = None,
+) -> Tensor:
+    """MaxUnpool → zeros.scatter at the indices of MaxPool, filled up with zeros to the output shape."""
+    rank = len(kernel_shape)
+    begins, ends = spatial_pads(pads, rank)
+    both = [b + e for b, e in zip(begins, ends, strict=True)]
+    return g.call(runtime.max_unpool, x, indices, output_shape, tuple(kernel_shape), tuple(strides or [1] * rank), both)

@@ -11,7 +11,7 @@ from mlconverter.hub.normalise import is_weight
 
 ELEMENTWISE = frozenset("Add Sub Mul Div Pow Max Min Sum Mean Where Mod Clip".split())
 WEIGHTED = frozenset(
-    "Conv ConvTranspose Gemm MatMul BatchNormalization InstanceNormalization LayerNormalization GroupNormalization "
+    "Conv ConvTranspose DeformConv Gemm MatMul BatchNormalization InstanceNormalization LayerNormalization GroupNormalization "
     "RMSNormalization PRelu LSTM GRU RNN".split()
 )
 MOVING = frozenset("Reshape Transpose Squeeze Unsqueeze Flatten Expand Identity Cast Concat Slice Split Pad".split())

@@ -10,8 +10,14 @@ from mlconverter.formats.torch.from_onnx.runtime.arithmetic import (
     reduce,
     softmax_by_steps,
     unflip_sign,
+    unsigned_power,
+    unsigned_quotient,
+    unsigned_remainder,
 )
+from mlconverter.formats.torch.from_onnx.runtime.attention import linear_attention, tensor_scatter
 from mlconverter.formats.torch.from_onnx.runtime.control import Stack, branch, loop, scan, scan_batch
+from mlconverter.formats.torch.from_onnx.runtime.deform import affine_grid, deform_conv, fold, max_unpool
+from mlconverter.formats.torch.from_onnx.runtime.features import features, look_up, one_hot_of
 from mlconverter.formats.torch.from_onnx.runtime.indexing import (
     arange,
     compress,
@@ -27,6 +33,7 @@ from mlconverter.formats.torch.from_onnx.runtime.indexing import (
     unique,
     wrap_index,
 )
+from mlconverter.formats.torch.from_onnx.runtime.layers import DropoutBy
 from mlconverter.formats.torch.from_onnx.runtime.narrow import cut_to_bits, to_float4, to_power_of_two
 from mlconverter.formats.torch.from_onnx.runtime.quantisation import (
     Grid,
@@ -40,7 +47,9 @@ from mlconverter.formats.torch.from_onnx.runtime.quantisation import (
     rescale,
 )
 from mlconverter.formats.torch.from_onnx.runtime.recurrent import gru, lstm, packed, rnn, unless_empty, unpacked
+from mlconverter.formats.torch.from_onnx.runtime.regions import max_roi_pool, non_max_suppression, roi_align
 from mlconverter.formats.torch.from_onnx.runtime.resize import resize
+from mlconverter.formats.torch.from_onnx.runtime.scores import post_transform
 from mlconverter.formats.torch.from_onnx.runtime.sequences import (
     concat_from_sequence,
     has_element,
@@ -71,8 +80,14 @@ from mlconverter.formats.torch.from_onnx.runtime.shapes import (
     tile,
     unsqueeze,
 )
+from mlconverter.formats.torch.from_onnx.runtime.spectra import dft, mel_weight_matrix, stft
+from mlconverter.formats.torch.from_onnx.runtime.text import n_grams
+from mlconverter.formats.torch.from_onnx.runtime.trees import tree_leaves, tree_votes
+from mlconverter.formats.torch.from_onnx.runtime.vectors import coupled, duels, kernel, winner
 from mlconverter.formats.torch.from_onnx.runtime.windows import (
     average_pool,
+    conv_transpose_to,
+    halves,
     lp_pool,
     max_pool_padded,
     max_pool_with_indices,
@@ -80,10 +95,12 @@ from mlconverter.formats.torch.from_onnx.runtime.windows import (
 )
 
 __all__ = [
+    "DropoutBy",
     "Grid",
     "REDUCTIONS",
     "Stack",
     "UNREDUCED",
+    "affine_grid",
     "arange",
     "average_pool",
     "backward",
@@ -92,35 +109,53 @@ __all__ = [
     "center_crop_pad",
     "compress",
     "concat_from_sequence",
+    "conv_transpose_to",
+    "coupled",
     "cumulative",
     "cut_to_bits",
+    "deform_conv",
     "dequantize",
+    "dft",
+    "duels",
     "dynamic_quantize",
     "empty_extreme",
     "expand",
     "eye_like",
     "fake_quantize",
+    "features",
     "fixed_batch",
     "flip_sign",
+    "fold",
     "full",
     "gather",
     "gather_nd",
     "gru",
+    "halves",
     "has_element",
     "integer_conv",
     "integer_matmul",
+    "kernel",
+    "linear_attention",
+    "look_up",
     "loop",
     "lp_pool",
     "lstm",
     "max_pool_padded",
     "max_pool_with_indices",
+    "max_roi_pool",
+    "max_unpool",
+    "mel_weight_matrix",
+    "n_grams",
+    "non_max_suppression",
     "one_hot",
+    "one_hot_of",
     "optional",
     "packed",
     "pad",
     "pad_axis",
     "pad_constant",
     "pad_same",
+    "post_transform",
     "quantize",
     "quantize_to_float",
     "reduce",
@@ -129,6 +164,7 @@ __all__ = [
     "resize",
     "reverse_sequence",
     "rnn",
+    "roi_align",
     "scan",
     "scan_batch",
     "scatter_elements",
@@ -146,15 +182,23 @@ __all__ = [
     "split_evenly",
     "split_to_sequence",
     "squeeze",
+    "stft",
+    "tensor_scatter",
     "tile",
     "to_float4",
     "to_power_of_two",
     "top_k",
+    "tree_leaves",
+    "tree_votes",
     "trilu",
     "unflip_sign",
     "unique",
     "unless_empty",
     "unpacked",
+    "unsigned_power",
+    "unsigned_quotient",
+    "unsigned_remainder",
     "unsqueeze",
+    "winner",
     "wrap_index",
 ]

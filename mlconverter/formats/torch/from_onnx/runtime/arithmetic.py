@@ -23,6 +23,28 @@ def unflip_sign(x: torch.Tensor) -> torch.Tensor:
     return (x ^ _SIGN).view(torch.uint64)
 
 
+def unsigned_quotient(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Quotients of unsigned 64-bit numbers whose bits are given as signed ones."""
+    halved = ((a >> 1) & ~_SIGN) // b << 1  # at most one too small, where the divisor has no sign bit
+    small = halved + _not_below(a - halved * b, b)
+    return torch.where(b < 0, _not_below(a, b), small)
+
+
+def _not_below(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return ((a ^ _SIGN) >= (b ^ _SIGN)).to(torch.int64)
+
+
+def unsigned_remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Remainders of unsigned 64-bit numbers whose bits are given as signed ones."""
+    return a - unsigned_quotient(a, b) * b
+
+
+def unsigned_power(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Powers in 64 bits; all 64 of the exponent count."""
+    root = torch.pow(a, (b >> 1) & ~_SIGN)
+    return root * root * torch.where((b & 1) == 1, a, 1)
+
+
 def cumulative(x: torch.Tensor, axis: torch.Tensor | int, kind: str, exclusive: bool, reverse: bool) -> torch.Tensor:
     """ONNX ``CumSum`` and ``CumProd``."""
     along = number(axis)

@@ -22,6 +22,33 @@ def pad_same(
     return F.pad(x, pads, value=value)
 
 
+def halves(beyond: Sequence[int], upper: bool) -> tuple[list[int], list[int]]:
+    """What is cut off the begin and the end of each axis to lose so many elements; the odd one at the end if ``upper``."""
+    small, large = [max(b, 0) // 2 for b in beyond], [max(b, 0) - max(b, 0) // 2 for b in beyond]
+    return (small, large) if upper else (large, small)
+
+
+def conv_transpose_to(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    wanted: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    extra: Sequence[int],
+    group: int,
+    upper: bool,
+) -> torch.Tensor:
+    """ConvTranspose of a given size: what the kernel reaches beyond it is cut off, what it does not reach is empty."""
+    shape = zip(x.shape[2:], weight.shape[2:], stride, dilation, extra, wanted, strict=True)
+    beyond = [(n - 1) * s + (k - 1) * d + 1 + e - w for n, k, s, d, e, w in shape]
+    begins, ends = halves(beyond, upper)
+    more = [e - min(b, 0) for e, b in zip(extra, beyond, strict=True)]
+    convolve = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}[len(stride)]
+    y = convolve(x, weight, bias, tuple(stride), 0, tuple(more), group, tuple(dilation))
+    return F.pad(y, _flat([-b for b in begins], [-e for e in ends]))
+
+
 def _pads(
     sizes: Sequence[int],
     kernel: Sequence[int],
