@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+ZOO    := $(VENV)/.zoo
 EXTRAS := torch,train,test,dev
 # Two workers: the suite is sized for a small machine. make test WORKERS=8 on a larger one.
 WORKERS ?= 2
@@ -27,8 +28,13 @@ demo: $(STAMP) ## a real model there, trained, and back
 test: $(STAMP) ## everything but the long runs
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not zoo" $(ARGS)
 
-test-zoo: $(STAMP) ## the long runs over real models
+$(ZOO): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[zoo]'
+	touch $(ZOO)
+
+test-zoo: $(ZOO) ## the long runs over real models and many architectures
 	$(BIN)/python -m pytest -n $(WORKERS) -m zoo $(ARGS)
+	$(BIN)/python -m tests.architectures --workers $(WORKERS)
 
 check: $(STAMP) ## style, types and architecture, in under a minute
 	$(BIN)/ruff check

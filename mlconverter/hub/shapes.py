@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
 from mlconverter.hub import ml_types
+from mlconverter.hub.quiet import quiet
 
 MOST_ROUNDS = 16
 """Of what reveals shapes from which more can be told."""
@@ -21,23 +21,10 @@ def infer_shapes(model: ir.Model) -> None:
     """Infer shapes in place; what cannot be inferred keeps the shape it has."""
     nodes = [node for node in model.graph.all_nodes() if node.domain == ml_types.DOMAIN]
     for _ in range(MOST_ROUNDS):
-        with ml_types.hidden(nodes, model):
-            _infer_shapes(model)
+        with ml_types.hidden(nodes, model), quiet():
+            passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
         if not ml_types.infer_types(nodes, model.opset_imports):
             break
-
-
-def _infer_shapes(model: ir.Model) -> None:
-    # The pass reports what it fails at by log lines with tracebacks; translators check what they need themselves.
-    loggers = [logging.getLogger(name) for name in ("onnx_ir.passes.common.shape_inference", "onnx_ir.serde")]
-    disabled = [logger.disabled for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.disabled = True
-        passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
-    finally:
-        for logger, before in zip(loggers, disabled, strict=True):
-            logger.disabled = before
 
 
 def infer_shapes_anew(model: ir.Model) -> None:

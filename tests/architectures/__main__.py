@@ -13,20 +13,13 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tests.architectures.examine import Row, examine
+from tests.architectures.examine import Row, examine_alone
 from tests.architectures.specs import architectures
 
 PER_PROCESS = 12
 """Networks after which a process is replaced, which gives its memory back."""
 
 WANTED = 0.97
-
-
-def _one(name: str) -> Row:
-    import torch
-
-    torch.set_num_threads(1)
-    return examine(architectures()[name])
 
 
 def main() -> int:
@@ -39,7 +32,7 @@ def main() -> int:
     rows: list[Row] = []
     with Progress() as progress, ProcessPoolExecutor(options.workers, max_tasks_per_child=PER_PROCESS) as pool:
         task = progress.add_task("there and back", total=len(names))
-        pending = {pool.submit(_one, name): name for name in names}
+        pending = {pool.submit(examine_alone, name): name for name in names}
         for future in as_completed(pending):
             error = future.exception()
             rows.append(future.result() if error is None else Row(pending[future], reason=f"{type(error).__name__}: {error}"))

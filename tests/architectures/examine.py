@@ -14,7 +14,7 @@ from torch import nn
 
 from mlconverter import Converter
 from mlconverter.errors import MLConverterError
-from tests.architectures.specs import Architecture
+from tests.architectures.specs import Architecture, architectures
 
 RTOL = 1e-4
 OWN_ROUNDING = 4
@@ -51,6 +51,12 @@ class Row:
     def asdict(self) -> dict[str, Any]:
         """For a report."""
         return asdict(self)
+
+
+def examine_alone(name: str) -> Row:
+    """Take a network there and back in a process that leaves the other cores to others."""
+    torch.set_num_threads(1)
+    return examine(architectures()[name])
 
 
 def examine(architecture: Architecture) -> Row:

@@ -11,6 +11,7 @@ from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.hub.model import SOURCE_KEY
 from mlconverter.hub.nodes import attributes_of, op_name, opset_of, schema, version_of
 from mlconverter.hub.normalise import normalise
+from mlconverter.hub.quiet import quiet
 
 if TYPE_CHECKING:
     from onnx import FunctionProto
@@ -37,7 +38,8 @@ def _expand_once(model: ir.Model) -> bool:
         if version is None or translates.find(op_name(node), version) is not None or translates.versions(op_name(node)):
             continue
         opset = opset_of(node, model.opset_imports)
-        proto = _body(node, opset, f"{node.op_type}_{calls}")
+        with quiet():
+            proto = _body(node, opset, f"{node.op_type}_{calls}")
         if proto is None:
             continue
         kept = _computed(proto, node)

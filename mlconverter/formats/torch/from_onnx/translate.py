@@ -112,6 +112,8 @@ class Translation:
 
     def _checked(self, placeholder: Tensor, value: ir.Value) -> Tensor:
         """An input, held to its batch where the model fixes it."""
+        if value.dtype is ir.DataType.STRING and value.uses():
+            raise TranslationError(value.name or "", "graph", f"the input '{value.name}' holds strings, which torch has not")
         size = value.shape[0] if value.shape and isinstance(value.type, ir.TensorType) else None
         if not isinstance(size, int):
             return placeholder

@@ -17,8 +17,8 @@ def cut_to_bits(x: torch.Tensor, bits: int, signed: bool) -> torch.Tensor:
 
 
 def to_float4(x: torch.Tensor) -> torch.Tensor:
-    """The nearest numbers with two bits of exponent and one of mantissa, at most 6, ties to an even mantissa."""
-    size = x.float().abs().clamp(max=6)
+    """The nearest numbers with two bits of exponent and one of mantissa, at most 6, ties to an even mantissa; NaN is zero."""
+    size = x.float().abs().nan_to_num(0).clamp(max=6)
     step = torch.where(size < 2, 0.5, torch.where(size < 4, 1.0, 2.0))
     return torch.copysign(torch.round(size / step) * step, x.float())
 
