@@ -21,6 +21,7 @@ OWN_ROUNDING = 4
 """How often a difference may exceed torch's own from float64: untrained networks amplify rounding."""
 
 STEPS, MOVES, SAME_LOSS = 10, 0.05, 1e-3
+MOST_RATES = 4
 
 
 @dataclass
@@ -149,9 +150,11 @@ def _with_gradient(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[
     return reached
 
 
-def _values(parameters: list[nn.Parameter]) -> list[float]:
-    """All numbers in a canonical order, so that moved elements do not matter."""
-    return torch.cat([p.detach().reshape(-1) for p in parameters]).sort().values.tolist() if parameters else []
+def _values(parameters: list[nn.Parameter]) -> tuple[int, int, int]:
+    """How many numbers there are, and two sums over their mixed bits, which do not depend on their order."""
+    bits = torch.cat([torch.zeros(0), *(p.detach().reshape(-1) for p in parameters)]).view(torch.int32).to(torch.int64)
+    mixed = (bits * 0x45D9F3B) ^ (bits >> 11)
+    return bits.numel(), int(mixed.sum()), int((mixed * mixed).sum())
 
 
 @dataclass(frozen=True)
@@ -161,23 +164,37 @@ class _Losses:
 
 
 def _losses(module: nn.Module, architecture: Architecture, rate: float | None) -> tuple[_Losses, float]:
-    """Losses before each of ten steps, at a rate that moves the loss enough; and how far it moved."""
+    """Losses before each of ten steps, and how far they moved; at a rate by which that should be enough where none is given."""
     state = copy.deepcopy(module.state_dict())
-    best, moved = _Losses(0.0, ()), -1.0
-    for tried in (1e-3, 1e-2, 1e-1, 1.0) if rate is None else (rate,):
+    tried = _rate(module, architecture.inputs(1)) if rate is None else rate
+    moved, values = 0.0, []
+    for _ in range(1 if rate is not None else MOST_RATES):
         module.load_state_dict(state)
-        optimizer = torch.optim.SGD(module.parameters(), tried)
-        values = []
-        for _ in range(STEPS):
-            loss = _loss(module, architecture.inputs(1))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            values.append(loss.item())
-        if not all(map(math.isfinite, values)):
+        values = _train(module, architecture, tried)
+        moved = abs(values[-1] - values[0]) / max(abs(values[0]), 1e-12)
+        if moved >= MOVES or not math.isfinite(moved):
             break
-        best, moved = _Losses(tried, tuple(values)), abs(values[-1] - values[0]) / max(abs(values[0]), 1e-12)
-        if moved >= MOVES:
-            break
+        tried *= 3
     module.load_state_dict(state)
-    return best, moved
+    return _Losses(tried, tuple(values)), moved
+
+
+def _rate(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> float:
+    """The rate at which a step along the gradient takes a fiftieth off the loss, as long as that is straight."""
+    module.zero_grad(set_to_none=True)
+    loss = _loss(module, inputs)
+    loss.backward()
+    steepness = sum(float(p.grad.double().square().sum()) for p in module.parameters() if p.grad is not None)
+    return 0.02 * loss.item() / max(steepness, 1e-30)
+
+
+def _train(module: nn.Module, architecture: Architecture, rate: float) -> list[float]:
+    optimizer = torch.optim.SGD(module.parameters(), rate)
+    inputs, values = architecture.inputs(1), []
+    for _ in range(STEPS):
+        loss = _loss(module, inputs)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        values.append(loss.item())
+    return values

@@ -7,21 +7,7 @@ import pytest
 from mlconverter import Converter, UnsupportedOpsError
 from tests import zoo
 
-ONNX = [
-    ("silero-vad", m)
-    for m in zoo.members("silero-vad", ".onnx")
-    if m not in ("silero_vad_openvino_16k.onnx", "silero_vad_16k_sequence.onnx")
-]
 TFLITE = [("pymicro-wakeword", m) for m in zoo.members("pymicro-wakeword", ".tflite")]
-
-
-@pytest.mark.parametrize(("package", "member"), ONNX, ids=lambda v: os.path.basename(v))
-def test_onnx_models_with_branches(package: str, member: str) -> None:
-    """Control flow has no translator yet."""
-    with pytest.raises(UnsupportedOpsError) as caught:
-        Converter(zoo.model(package, member)).to_torch()
-    assert {op.op for op in caught.value.ops} & {"If", "Loop"}
-    assert all(op.reason and op.count and op.version for op in caught.value.ops)
 
 
 @pytest.mark.parametrize(("package", "member"), TFLITE, ids=lambda v: os.path.basename(v))

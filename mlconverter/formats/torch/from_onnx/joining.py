@@ -11,7 +11,7 @@ from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.convolution import torch_pads
 from mlconverter.formats.torch.from_onnx.ops import translates
-from mlconverter.formats.torch.from_onnx.values import Const, Ints, Tensor, UnknownAtConversion, fixed
+from mlconverter.formats.torch.from_onnx.values import Const, Ints, Tensor, UnknownAtConversion, fixed, rank_of
 
 
 @translates("Concat", 1, 4, 11, 13)
@@ -50,7 +50,7 @@ def slice_(
     steps: Ints | Tensor | None = None,
 ) -> Any:
     """Slice → x[...]; a negative step flips first."""
-    if any(isinstance(i, Tensor) for i in (starts, ends, axes, steps)):
+    if rank_of(x) is None or any(isinstance(i, Tensor) for i in (starts, ends, axes, steps)):
         return g.call(runtime.slice_, x, starts, ends, axes, steps)
     assert isinstance(starts, Ints) and isinstance(ends, Ints)
     along = axes.fixed("an axis") if isinstance(axes, Ints) else list(range(len(starts)))

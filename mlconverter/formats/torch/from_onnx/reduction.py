@@ -7,7 +7,7 @@ from typing import Any
 from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
-from mlconverter.formats.torch.from_onnx.values import Ints, Tensor, fixed
+from mlconverter.formats.torch.from_onnx.values import Ints, Tensor, fixed, rank_of
 
 
 def _reduction(op: str, versions: tuple[int, ...], code: str) -> None:
@@ -16,8 +16,8 @@ def _reduction(op: str, versions: tuple[int, ...], code: str) -> None:
     def translator(
         g: Builder, x: Tensor, axes: Ints | Tensor | None = None, *, keepdims: int, noop_with_empty_axes: int = 0
     ) -> Any:
-        if isinstance(axes, Tensor):
-            return g.call(runtime.reduce, x, axes, op, bool(keepdims), bool(noop_with_empty_axes))
+        if isinstance(axes, Tensor) or rank_of(x) is None:
+            return g.call(runtime.reduce, x, [] if axes is None else axes, op, bool(keepdims), bool(noop_with_empty_axes))
         if not axes and noop_with_empty_axes:
             return runtime.UNREDUCED[op](x) if op in runtime.UNREDUCED else x
         over = tuple(sorted(a % x.ndim for a in axes.fixed("an axis"))) if axes else tuple(range(x.ndim))

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
+import torch
 from torch import fx
 
 from mlconverter.errors import TranslationError
@@ -29,6 +30,7 @@ from mlconverter.formats.torch.from_onnx.values import (
     Value,
     dtype_of,
     know,
+    rank_of,
     shape_of,
 )
 from mlconverter.formats.torch.runner import VALUE_KEY
@@ -184,9 +186,11 @@ class Translation:
         dtypes = [numpy_name(o.dtype) for o in self.builder.node.outputs]
         return [Sizes(r, d if d in DTYPES else "int64") for r, d in zip(results, dtypes, strict=False)]
 
-    @staticmethod
-    def _shape(call: Call, of: Value | None) -> Sizes:
+    def _shape(self, call: Call, of: Value | None) -> Value:
         of = of.record() if isinstance(of, Moved) else of
+        if isinstance(of, Tensor) and rank_of(of) is None:
+            bounds = call.attributes.get("start", 0), call.attributes.get("end")
+            return know(self.builder.call(runtime.size if call.op == "Size" else runtime.shape, of, *bounds), None, torch.int64)
         if isinstance(of, Tensor):
             items = list(of.shape)
         else:

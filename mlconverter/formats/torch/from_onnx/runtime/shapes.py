@@ -68,6 +68,16 @@ def tile(x: torch.Tensor, repeats: IntsAtRunTime) -> torch.Tensor:
     return x.repeat(tuple(ints(repeats)))
 
 
+def shape(x: torch.Tensor, start: int, end: int | None) -> torch.Tensor:
+    """ONNX ``Shape`` of a tensor whose rank only the run time knows."""
+    return torch.tensor(list(x.shape)[start:end], dtype=torch.int64, device=x.device)
+
+
+def size(x: torch.Tensor, start: int, end: int | None) -> torch.Tensor:
+    """ONNX ``Size`` of such a tensor."""
+    return torch.tensor(x.numel(), device=x.device)
+
+
 def full(shape: torch.Tensor, value: float, dtype: torch.dtype) -> torch.Tensor:
     """A tensor of one value."""
     return torch.full(tuple(ints(shape)), value, dtype=dtype, device=shape.device)
