@@ -17,6 +17,7 @@ from mlconverter.hub.fused import write_out
 from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, WEIGHT_KEY
 from mlconverter.hub.model import is_weight as is_weight  # noqa: PLC0414 - what is said twice is exported
 from mlconverter.hub.nodes import DEFAULT_DOMAINS, RUNTIMES_DOMAIN, op_name, specified
+from mlconverter.hub.noops import drop_noops
 from mlconverter.hub.sequences import split_sequences
 from mlconverter.hub.shapes import MOST_ROUNDS, infer_shapes, infer_shapes_anew
 from mlconverter.hub.weights import WeightLink
@@ -68,7 +69,7 @@ def normalise(model: ir.Model) -> ir.Model:
         ranked = _rank_reshapes(copy)
         _drop_casts_to_the_same(copy)
         folded = fold_shapes(copy)
-        if not (fold_constants(copy) or take_branches(copy) or folded or ranked):
+        if not (fold_constants(copy) or take_branches(copy) or drop_noops(copy) or folded or ranked):
             break
         infer_shapes(copy)
     _drop_identities(copy)

@@ -1,0 +1,71 @@
+"""Operators that give what they take."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from mlconverter.hub.io import dim_of
+from mlconverter.hub.nodes import Call, call_of, opset_of, specified, version_of
+
+_TO_THE_END = 2**31 - 1
+"""What exporters write for the end of an axis, or more."""
+
+
+def drop_noops(model: ir.Model) -> bool:
+    """Take out what changes nothing, but for outputs of graphs; whether there was anything."""
+    dropped = False
+    for graph in model.graphs():
+        for node in specified(model, graph):
+            check = _CHECKS.get(node.op_type)
+            if check is None or node.inputs[0] is None or node.outputs[0].is_graph_output():
+                continue
+            call = call_of(node, opset_of(node, model.opset_imports), version_of(node, model.opset_imports) or 0)
+            kept = check(node, call)
+            if kept is not None and kept.dtype is not None and kept.dtype == (node.outputs[0].dtype or kept.dtype):
+                node.outputs[0].replace_all_uses_with(kept)
+                graph.remove(node, safe=True)
+                dropped = True
+    return dropped
+
+
+def _transpose(node: ir.Node, call: Call) -> ir.Value | None:
+    perm = call.attributes.get("perm")
+    return node.inputs[0] if perm is not None and list(perm) == sorted(perm) else None
+
+
+def _slice(node: ir.Node, call: Call) -> ir.Value | None:
+    """A slice of everything."""
+    source = node.inputs[0]
+    settings = [_ints(i) for i in call.inputs[1:]]
+    if source is None or source.shape is None or len(settings) < 2 or settings[0] is None or settings[1] is None:
+        return None
+    starts, ends = settings[0], settings[1]
+    axes = settings[2] if len(settings) > 2 else list(range(len(starts)))
+    steps = settings[3] if len(settings) > 3 else [1] * len(starts)
+    if axes is None or steps is None or any(s != 1 for s in steps) or any(s != 0 for s in starts):
+        return None
+    sizes = [dim_of(source.shape[a]) for a in axes]
+    whole = all(e >= _TO_THE_END or (isinstance(d, int) and e >= d) for e, d in zip(ends, sizes, strict=True))
+    return source if whole else None
+
+
+def _product(node: ir.Node, call: Call) -> ir.Value | None:
+    """A product or quotient with one, of the same shape."""
+    for kept, one in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
+        if node.op_type == "Div" and one is node.inputs[0]:
+            continue
+        if kept is None or one is None or one.const_value is None or one.const_value.size != 1 or kept.shape is None:
+            continue
+        rank = len(one.const_value.shape)
+        if rank <= len(kept.shape) and float(one.const_value.numpy().reshape(-1)[0]) == 1:
+            return kept
+    return None
+
+
+def _ints(value: object) -> list[int] | None:
+    if isinstance(value, ir.Value):
+        value = None if value.const_value is None else value.const_value.numpy()
+    return None if value is None else [int(v) for v in value.reshape(-1)]  # type: ignore[attr-defined]
+
+
+_CHECKS = {"Transpose": _transpose, "Slice": _slice, "Mul": _product, "Div": _product}
