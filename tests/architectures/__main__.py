@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import sys
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from rich.console import Console
@@ -30,12 +30,11 @@ def main() -> int:
     options = parser.parse_args()
     names = [n for n in architectures() if not options.names or any(part in n for part in options.names)]
     rows: list[Row] = []
-    with Progress() as progress, ProcessPoolExecutor(options.workers, max_tasks_per_child=PER_PROCESS) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with Progress() as progress, spawn.Pool(options.workers, maxtasksperchild=PER_PROCESS) as pool:
         task = progress.add_task("there and back", total=len(names))
-        pending = {pool.submit(examine_alone, name): name for name in names}
-        for future in as_completed(pending):
-            error = future.exception()
-            rows.append(future.result() if error is None else Row(pending[future], reason=f"{type(error).__name__}: {error}"))
+        for row in pool.imap_unordered(examine_alone, names):
+            rows.append(row)
             progress.advance(task)
             if options.json:
                 options.json.write_text(json.dumps([row.asdict() for row in rows], indent=1))

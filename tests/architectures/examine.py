@@ -71,6 +71,8 @@ def examine(architecture: Architecture) -> Row:
         row.reason = f"{type(error).__name__}: {error}"
     except AssertionError as error:
         row.reason = str(error)
+    except Exception as error:  # one network that fails in a way nobody thought of must not end the run
+        row.reason = f"unexpected {type(error).__name__}: {error}"
     return row
 
 

@@ -27,7 +27,7 @@ def readable(graph: fx.Graph, prefix: str = "runtime.") -> str:
         text = re.sub(rf"\b{re.escape(mangled)}\b", _short(mangled, thing, prefix), text)
     while _NUMBERED.search(text):
         text = _NUMBERED.sub(r"\1[\2]", text)
-    lines = [line.rstrip() for line in text.replace("torch.nn.functional.", "F.").splitlines()]
+    lines = [line.rstrip() for line in text.replace("torch.nn.functional.", "F.").replace("torch._C._nn.", "F.").splitlines()]
     return "\n".join(line for line in lines if line) + "\n"
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from mlconverter.errors import TranslationError
-from mlconverter.formats.torch.from_onnx import runtime, unsigned
+from mlconverter.formats.torch.from_onnx import idioms, runtime, unsigned
 from mlconverter.formats.torch.from_onnx.builder import Bodies, Builder, ints_of
 from mlconverter.formats.torch.from_onnx.moved import moves
 from mlconverter.formats.torch.from_onnx.ops import translates
@@ -136,7 +136,7 @@ class Translation:
         return known
 
     def _translate(self, node: ir.Node) -> None:
-        call = call_of(node, opset_of(node, self.model.opset_imports), version_of(node, self.model.opset_imports) or 0)
+        call = self.call(node)
         self.builder.node = node
         inputs = [self._input(i) for i in call.inputs]
         try:
@@ -151,6 +151,10 @@ class Translation:
             if isinstance(result, Tensor):
                 result = self._known(result, output)
             self.values.setdefault(output, result)
+
+    def call(self, node: ir.Node) -> Call:
+        """A node in the calling form of the newest opset."""
+        return call_of(node, opset_of(node, self.model.opset_imports), version_of(node, self.model.opset_imports) or 0)
 
     def _input(self, value: ir.Value | Array | None) -> Value | None:
         if value is None:
@@ -235,6 +239,9 @@ class Translation:
             return []
         translator = translates.find(call.op, call.version)
         assert translator is not None
+        idiom = idioms.recognise(self, self.builder.node)
+        if idiom is not None:
+            return [idiom]
         expected = forms_of(translator.function).of(len(inputs))
         if len(inputs) > len(expected):
             raise ValueError(f"takes {len(expected)} inputs, the node has {len(inputs)}")

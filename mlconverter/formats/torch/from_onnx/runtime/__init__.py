@@ -14,7 +14,7 @@ from mlconverter.formats.torch.from_onnx.runtime.arithmetic import (
     unsigned_quotient,
     unsigned_remainder,
 )
-from mlconverter.formats.torch.from_onnx.runtime.attention import linear_attention, tensor_scatter
+from mlconverter.formats.torch.from_onnx.runtime.attention import attention, linear_attention, tensor_scatter
 from mlconverter.formats.torch.from_onnx.runtime.control import Stack, branch, loop, scan, scan_batch
 from mlconverter.formats.torch.from_onnx.runtime.deform import affine_grid, deform_conv, fold, max_unpool
 from mlconverter.formats.torch.from_onnx.runtime.features import features, look_up, one_hot_of
@@ -104,6 +104,7 @@ __all__ = [
     "UNREDUCED",
     "affine_grid",
     "arange",
+    "attention",
     "average_pool",
     "backward",
     "bit_shift",

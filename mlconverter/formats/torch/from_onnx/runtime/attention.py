@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+import torch.nn.functional as F
 
 
 def tensor_scatter(
@@ -61,3 +64,14 @@ def linear_attention(
         state = state + k[:, t].unsqueeze(-1) * new.unsqueeze(-2)
         outputs.append(torch.einsum("bhgk,bhkv->bhgv", q[:, t], state).flatten(1))
     return torch.stack(outputs, 1).to(query.dtype), state.to(query.dtype if past is None else past.dtype)
+
+
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, attn_mask: torch.Tensor | None = None, scale: float = 1.0
+) -> torch.Tensor:
+    """Attention whose axes in front may broadcast, which torch's own does not do everywhere."""
+    broadcast: Any = torch.broadcast_shapes
+    front = broadcast(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    q, k, v = (x.expand(*front, *x.shape[-2:]) for x in (q, k, v))
+    attended: torch.Tensor = F.scaled_dot_product_attention(q, k, v, attn_mask, scale=scale)
+    return attended
