@@ -29,8 +29,10 @@ def drop_noops(model: ir.Model) -> bool:
 
 
 def _transpose(node: ir.Node, call: Call) -> ir.Value | None:
-    perm = call.attributes.get("perm")
-    return node.inputs[0] if perm is not None and list(perm) == sorted(perm) else None
+    source, perm = node.inputs[0], call.attributes.get("perm")
+    if source is None or source.shape is None or perm is None:
+        return None
+    return source if list(perm) == list(range(len(source.shape))) else None
 
 
 def _slice(node: ir.Node, call: Call) -> ir.Value | None:
@@ -44,6 +46,8 @@ def _slice(node: ir.Node, call: Call) -> ir.Value | None:
     steps = settings[3] if len(settings) > 3 else [1] * len(starts)
     if axes is None or steps is None or any(s != 1 for s in steps) or any(s != 0 for s in starts):
         return None
+    if len({len(starts), len(ends), len(axes)}) != 1 or any(not -len(source.shape) <= a < len(source.shape) for a in axes):
+        return None  # no slice at all; whoever translates it says so
     sizes = [dim_of(source.shape[a]) for a in axes]
     whole = all(e >= _TO_THE_END or (isinstance(d, int) and e >= d) for e, d in zip(ends, sizes, strict=True))
     return source if whole else None

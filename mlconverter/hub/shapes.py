@@ -42,17 +42,16 @@ def infer_shapes_anew(model: ir.Model) -> None:
 
 
 def _complete(value: ir.Value, said: ir.Shape, free: set[str]) -> bool:
-    """Fill in what is not known of a shape by what the model says of it; whether there was anything."""
+    """Fill in what is not known of a shape by what the model says of it; whether more can be told from that."""
     if value.shape is None:
         value.shape = said
         return True
     if len(value.shape) != len(said):
         return False
     dims = [s if _unknown(d, free) and not _unknown(s, set()) else d for d, s in zip(value.shape, said, strict=True)]
-    if dims == list(value.shape):
-        return False
+    sized = any(isinstance(d, int) and not isinstance(before, int) for d, before in zip(dims, value.shape, strict=True))
     value.shape = ir.Shape(dims)
-    return True
+    return sized  # another name for a size reveals nothing
 
 
 def _unknown(dim: int | ir.SymbolicDim, free: set[str]) -> bool:
