@@ -123,7 +123,10 @@ def _difference(original: nn.Module, module: nn.Module, inputs: tuple[torch.Tens
     double = copy.deepcopy(original).double()
     with torch.no_grad():
         want, got = _flat(original(*inputs)), _flat(module(*inputs))
-        exact = _flat(double(*(i.double() if i.is_floating_point() else i for i in inputs)))
+        try:
+            exact = _flat(double(*(i.double() if i.is_floating_point() else i for i in inputs)))
+        except RuntimeError:  # a network that makes single-precision tensors of its own: nobody knows its rounding
+            exact = want
     assert [w.shape for w in want] == [g.shape for g in got], "outputs have other shapes"
     worst, allowed = 0.0, RTOL
     for w, g, e in zip(want, got, exact, strict=True):
