@@ -295,3 +295,27 @@ def test_integers_are_not_interpolated():
     )
     with pytest.raises(MLConverterError, match="how integers are rounded"):
         Converter(made, verify=False).to_torch()
+
+
+def test_gradients_reach_weights_through_statistics_that_are_computed_from_them():
+    """Weights that are standardised by a normalisation of their own before a convolution uses them."""
+    nodes = [
+        node("Reshape", "w flat", "rows"),
+        helper.make_node("ReduceMean", ["rows"], ["mean"], axes=[0, 2], keepdims=0),
+        node("Mul", "rows rows", "squares"),
+        helper.make_node("ReduceMean", ["squares"], ["var"], axes=[0, 2], keepdims=0),
+        node("BatchNormalization", "rows gain zero mean var", "normal"),
+        node("Reshape", "normal shape", "kernel"),
+        node("Conv", "x kernel", "y"),
+    ]
+    constants = {
+        "w": weight(6, 3, 3, 3),
+        "gain": weight(6, seed=1),
+        "zero": np.zeros(6, np.float32),
+        "flat": np.array([1, 6, -1]),
+        "shape": np.array([6, 3, 3, 3]),
+    }
+    module = check(model(nodes, {"x": [N, 3, 6, 6]}, {"y": FLOAT}, constants, 17))
+    module(torch.rand(2, 3, 6, 6)).square().sum().backward()
+    reached = {p.numel() for p in module.parameters() if p.grad is not None and bool(p.grad.abs().sum() > 0)}
+    assert {6 * 3 * 3 * 3, 6} <= reached

@@ -42,7 +42,7 @@ def batch_normalization(
     is_test: int = 0,
     consumed_inputs: Any = None,
 ) -> Any:
-    """BatchNormalization → nn.BatchNorm1d, 2d or 3d; F.batch_norm or its formula where the statistics are computed."""
+    """BatchNormalization → nn.BatchNorm1d, 2d or 3d; written out where anything of it is computed."""
     given = scale, bias, mean, var
     if training_mode:
         kept = [g.tensor(replace(c, role="buffer") if isinstance(c, Const) else c) for c in (mean, var)]
@@ -60,8 +60,10 @@ def batch_normalization(
             layer = BATCH_NORMS[x.ndim](scale.value.size, eps=epsilon, momentum=1 - momentum)
         layer.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
         return g.layer(layer, x, weight=scale, bias=bias, running_mean=mean, running_var=var)
-    parts = [g.tensor(c) for c in (mean, var, scale, bias)]
-    return F.batch_norm(x, parts[0], parts[1], parts[2], parts[3], eps=epsilon)
+    # Written out: F.batch_norm lets no gradient into statistics, which may be computed from weights (standardised ones are).
+    shape = [1, -1] + [1] * (x.ndim - 2)
+    centre, spread, factor, offset = (g.tensor(c).reshape(shape) for c in (mean, var, scale, bias))
+    return (x - centre) * torch.rsqrt(spread + epsilon) * factor + offset
 
 
 def _by_its_batch(x: Tensor, scale: Tensor, bias: Tensor, kept: list[Tensor], epsilon: float, momentum: float) -> Any:
