@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import torch
 
 from mlconverter.errors import ConversionError
+
+
+_NEUTRAL = {"amax": (-inf, "max"), "amin": (inf, "min")}
+"""What loses against every value, and the reduction that it loses in."""
 
 
 @cache
@@ -31,17 +35,25 @@ def _operators() -> Any:
 
 
 def _scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Any:
-    """Means are sums over counts: ONNX reduces no element to a mean."""
+    """Means are sums over counts, for ONNX has no mean; the largest of what is put may be infinite."""
     from onnxscript.function_libs.torch_lib.ops.core import aten_scatter_reduce
 
     op = _operators()
-    if reduce != "mean":
+    real, alone = self.dtype.is_floating_point(), not include_self
+    if reduce != "mean" and not (reduce in _NEUTRAL and alone and real):
         return aten_scatter_reduce(self, dim, index, src, reduce, include_self)
-    if not self.dtype.is_floating_point():
+    if not real:
         raise ConversionError("how a mean of integers is rounded has no counterpart in ONNX")
+    if len(self.shape) == 0:
+        raise ConversionError("ONNX puts nothing into a single number")
+    if reduce in _NEUTRAL:
+        neutral, reduction = _NEUTRAL[reduce]
+        values = op.Expand(op.CastLike(op.Constant(value_float=neutral), self), op.Shape(src))
+        cleared = op.ScatterElements(self, index, values, axis=dim)
+        return op.ScatterElements(cleared, index, src, axis=dim, reduction=reduction)
     one, zero = op.CastLike(op.Constant(value_float=1.0), self), op.CastLike(op.Constant(value_float=0.0), self)
     ones, none = op.Expand(one, op.Shape(src)), op.Expand(zero, op.Shape(self))
-    first, itself = (self, op.Expand(one, op.Shape(self))) if include_self else (none, none)
+    first, itself = (none, none) if alone else (self, op.Expand(one, op.Shape(self)))
     total = op.ScatterElements(first, index, src, axis=dim, reduction="add")
     count = op.ScatterElements(itself, index, ones, axis=dim, reduction="add")
     return op.Where(op.Equal(count, zero), self, op.Div(total, op.Max(count, one)))

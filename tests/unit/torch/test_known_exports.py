@@ -263,6 +263,19 @@ def test_scattered_values_are_reduced(dim: int, reduce: str, include_self: bool)
     there_and_back(function, given)
 
 
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_infinities_that_are_scattered(reduce: str) -> None:
+    """The largest of what is put was never below the lowest finite number."""
+    far = torch.tensor([[float("inf"), -float("inf"), -float("inf"), float("inf")]])
+
+    def given(batch: int) -> tuple[torch.Tensor, ...]:
+        x, places, _ = scattered(batch)
+        return x, places, torch.tensor([1.0, 1, 1, -1]).repeat(batch, 1)
+
+    function = Does(lambda x, i, s: x.scatter_reduce(1, i, s * far, reduce, include_self=False))
+    there_and_back(function, given, verify=False)
+
+
 PUT: dict[str, tuple[Callable[..., torch.Tensor], Given]] = {
     "scatter": (lambda x, i, s: x.scatter(1, torch.cat([i[:, :1], i[:, :1] + 1], 1), s[:, :2]), scattered),
     "scatter a number": (lambda x, i, s: x.scatter(1, i, 7.0), scattered),
@@ -568,6 +581,7 @@ def test_the_reset_gate_acts_on_what_has_its_bias(choices: dict) -> None:
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[Callable[..., torch.Tensor], Given]] = {
+    "a mean in a single number": (lambda x, i, s: x.sum().scatter_reduce(0, i[0, 0] * 0, s.sum(), "mean"), scattered),
     "a mean of integers": (
         lambda x, i, s: x.long().scatter_reduce(1, i, s.long(), "mean", include_self=False),
         scattered,
