@@ -11,7 +11,6 @@ import torch
 
 from mlconverter.errors import ConversionError
 
-
 _NEUTRAL = {"amax": (-inf, "max"), "amin": (inf, "min")}
 """What loses against every value, and the reduction that it loses in."""
 
