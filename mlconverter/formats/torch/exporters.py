@@ -17,6 +17,7 @@ import torch
 from torch.jit._trace import TracerWarning
 
 from mlconverter.errors import ConversionError
+from mlconverter.formats.torch.corrections import corrections
 from mlconverter.formats.torch.graph_names import without_prefix
 from mlconverter.formats.torch.inputs import ExampleInput
 from mlconverter.formats.torch.outputs import Flat
@@ -61,6 +62,7 @@ def by_export(module: Flat, inputs: list[ExampleInput], opset: int | None) -> Ex
             # Which of them are equal the export finds out; naming them would say so beforehand.
             dynamic_shapes=(tuple(free),) if any(free) else None,
             opset_version=opset,
+            custom_translation_table=dict(corrections()),
         )
     assert program is not None
     return Exported(_checked(program.model, opset))
