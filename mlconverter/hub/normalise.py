@@ -82,8 +82,8 @@ def normalise(model: ir.Model) -> ir.Model:
 def mark_weights(model: ir.Model) -> tuple[WeightLink, ...]:
     """Give every float weight its identity; weights that have one keep it.
 
-    A weight is a float initializer with more than one element, or with one where an operator takes it that has weights;
-    but none that has no place in its source, where it could not be written back.
+    A weight is a float initializer with more than one element, or with one where an operator takes it that has weights or
+    the source calls it a parameter; but none that has no place in its source, where it could not be written back.
 
     Returns:
         An identity link for each weight: its name is its source.
@@ -98,7 +98,8 @@ def mark_weights(model: ir.Model) -> tuple[WeightLink, ...]:
             uses = list(value.uses())
             if uses and all(use.idx >= _NOT_WEIGHTS.get(op_name(use.node), use.idx + 1) for use in uses):
                 continue
-            if tensor.size > 1 or (tensor.size == 1 and any(op_name(use.node) in _TAKE_WEIGHTS for use in uses)):
+            said = value.metadata_props.get(ROLE_KEY) == "parameter"
+            if tensor.size > 1 or (tensor.size == 1 and (said or any(op_name(use.node) in _TAKE_WEIGHTS for use in uses))):
                 links.append(WeightLink(name := value.metadata_props.setdefault(WEIGHT_KEY, source), name))
     return tuple(links)
 

@@ -319,3 +319,22 @@ def test_gradients_reach_weights_through_statistics_that_are_computed_from_them(
     module(torch.rand(2, 3, 6, 6)).square().sum().backward()
     reached = {p.numel() for p in module.parameters() if p.grad is not None and bool(p.grad.abs().sum() > 0)}
     assert {6 * 3 * 3 * 3, 6} <= reached
+
+
+class ScaledActivation(torch.nn.Module):
+    """An activation with a scale and an offset of one number each, which are trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.offset = torch.nn.Parameter(torch.tensor(0.9)), torch.nn.Parameter(torch.tensor([-0.4]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scale * torch.relu(x) ** 2 + self.offset
+
+
+def test_parameters_of_one_number_are_trained():
+    original = torch.nn.Sequential(torch.nn.Linear(4, 4), ScaledActivation(), torch.nn.Linear(4, 2)).eval()
+    module = Converter(Converter(original, input_shape=(N, 4)).to_onnx()).to_torch()
+    assert sorted(p.numel() for p in module.parameters()) == sorted(p.numel() for p in original.parameters())
+    module(torch.rand(3, 4)).sum().backward()
+    assert all(p.grad is not None and bool(p.grad.abs().sum() > 0) for p in module.parameters())
