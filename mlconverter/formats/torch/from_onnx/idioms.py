@@ -66,7 +66,7 @@ def _attention(walk: Walk, node: ir.Node) -> Any:
     shapes = [_dims(i) for i in (q, k, v)]
     if q is None or k is None or any(s is None or len(s) != rank for s in shapes):
         return None
-    if mask is not None and (mask.dtype != q.dtype or mask.shape is None or len(mask.shape) > rank):
+    if mask is not None and (mask.dtype != q.dtype or mask.shape is None or not 2 <= len(mask.shape) <= rank):
         return None
     tensor = walk.builder.tensor
     keys, settings = _swapped(walk, k), {"scale": scale * by_q * by_k}
