@@ -44,11 +44,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import device, inf, nan, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 SignatureError = ValueError
 '''
@@ -158,15 +159,16 @@ def _state(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 def _layer(layer: nn.Module) -> tuple[nn.Module, str]:
     """A layer of the same kind, and the text that makes it."""
     kind, said = type(layer).__name__, layer.extra_repr()
+    own = type(layer).__module__.startswith(f"{RUNTIME}.")
     try:
         call = ast.parse(f"_({said})", mode="eval").body
         assert isinstance(call, ast.Call)
         keywords = {k.arg or "": ast.literal_eval(k.value) for k in call.keywords}
         with torch.device("meta"):
-            made = getattr(nn, kind)(*map(ast.literal_eval, call.args), **keywords)
+            made = getattr(importlib.import_module(RUNTIME) if own else nn, kind)(*map(ast.literal_eval, call.args), **keywords)
     except (AttributeError, TypeError, ValueError, SyntaxError) as error:
         raise ConversionError(f"A layer of type {type(layer).__qualname__} cannot be written as source: {error}") from error
-    return made, f"nn.{kind}({said})"
+    return made, f"{'runtime' if own else 'nn'}.{kind}({said})"
 
 
 def _unlike(name: str, layer: nn.Module, made: nn.Module) -> Iterator[str]:
