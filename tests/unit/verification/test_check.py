@@ -1,33 +1,15 @@
+"""Models that are compared: what counts as wrong, as verified, and as neither."""
+
 import itertools
 
 import numpy as np
 import pytest
 
 from mlconverter.errors import ConversionError, SignatureError, VerificationError
-from mlconverter.signature import Quantization
 from mlconverter.verification import RunComparison, VerificationResult, session, verify_runners
 from mlconverter.verification.compare import compare_tensors
 from mlconverter.verification.tolerance import Tolerances
-from tests.unit.verification.fakes import Fake, signature, spec
-
-SIGNATURE = signature(outputs=[("y", ("N", 3, 8, 8)), ("z", ("N", 3, 8, 8))])
-FIXED = signature([("x", (1, 3, 8, 8))], [("y", (1, 3, 8, 8)), ("z", (1, 3, 8, 8))])
-
-
-def model(x):
-    return {"y": np.tanh(x), "z": x[:, ::-1] * 2}
-
-
-SOURCE = Fake(SIGNATURE, model, "Source 1.0")
-
-
-def verify(function, level="full", sig=SIGNATURE, source=SOURCE, **options):
-    return verify_runners(source, Fake(sig, function, "Target 2.0"), level=level, **options)
-
-
-def changed(**changes):
-    """The model with some outputs changed by functions."""
-    return lambda x: {n: changes.get(n, lambda v: v)(v) for n, v in model(x).items()}
+from tests.unit.verification.fakes import FIXED, SIGNATURE, SOURCE, Fake, changed, model, signature, verify
 
 
 @pytest.mark.parametrize("level", ["fast", "full"])
@@ -189,208 +171,6 @@ def test_false_runs_nothing():
             verify_runners(source, source, level=level)
 
 
-@pytest.mark.parametrize(
-    ("output", "words"),
-    [
-        (lambda x: np.ones_like(x), "the same"),
-        (lambda x: 1e5 + np.tanh(x), "the same"),
-        (lambda x: np.zeros_like(x), "zero or empty"),
-        (lambda x: np.full_like(x, np.nan), "never finite"),
-        (lambda x: x[:, :0], "zero or empty"),
-    ],
-)
-@pytest.mark.parametrize("level", ["fast", "full"])
-def test_an_output_that_shows_nothing_is_inconclusive(output, words, level):
-    def weak(x):
-        return {"y": np.tanh(x), "z": output(x)}
-
-    sig = signature(outputs=[("y", None), ("z", None)])
-    result = verify(weak, level, sig=sig, source=Fake(sig, weak))
-    assert (result.verdict, bool(result)) == ("inconclusive", False)
-    assert "'z'" in result.reason
-    assert "'y'" not in result.reason
-    assert words in result.reason
-    assert result.raise_if_wrong() is result
-
-
-@pytest.mark.parametrize("level", ["fast", "full"])
-def test_one_number_everywhere_but_where_there_is_none_is_inconclusive(level):
-    def weak(x):
-        return np.where(x > 5, np.nan, 2).astype(np.float32)
-
-    sig = signature(outputs=[("y", None)])
-    result = verify(weak, level, sig=sig, source=Fake(sig, weak))
-    assert result.verdict == "inconclusive"
-    assert "the same" in result.reason
-
-
-def test_samples_that_show_too_little_are_followed_by_others():
-    """What a source refuses, or is silent on, leaves one sample; a second one shows what it does."""
-
-    def rarely(x):
-        if np.abs(x).max() > 5:
-            raise RuntimeError("out of range")
-        return {"y": np.tanh(x), "z": np.maximum(np.abs(x).max(axis=(1, 2, 3)) - 2, 0)}
-
-    sig = signature(outputs=[("y", None), ("z", None)])
-    fixed = signature([("x", (1, 3, 8, 8))], [("y", None), ("z", None)])
-    result = verify(rarely, "fast", sig=fixed, source=Fake(fixed, rarely))
-    assert result, result.summary()
-    assert [r.inputs for r in result.runs][:2] == ["natural inputs", "noise inputs"]
-    assert (
-        verify(lambda x: {**rarely(x), "z": np.zeros(len(x), np.float32)}, "fast", sig=sig, source=Fake(sig, rarely)).verdict
-        == "wrong"
-    )
-
-
-class TestInputs:
-    """Every input has to change something, or a target could leave it out."""
-
-    SIG = signature([("a", (1, 256)), ("b", (1, 256))], [("y", (1, 256))])
-
-    def verify(self, source, target, level="fast"):
-        return verify_runners(Fake(self.SIG, source), Fake(self.SIG, target), level=level)
-
-    def test_one_that_counts_is_looked_for(self):
-        assert self.verify(lambda a, b: a + b, lambda a, b: a + b)
-        assert self.verify(lambda a, b: a + b, lambda a, b: a).verdict == "wrong"
-
-    @pytest.mark.parametrize("level", ["fast", "full"])
-    def test_one_that_changes_nothing_on_any_sample_is_inconclusive(self, level):
-        def rare(a, b):
-            return np.where(b.max() > 1e4, 0, a).astype(np.float32)
-
-        result = self.verify(rare, lambda a, b: a, level)
-        assert result.verdict == "inconclusive"
-        assert "input 'b' changes no output" in result.reason
-
-    def test_one_that_counts_in_large_numbers_only_is_found_by_more_samples(self):
-        def late(a, b):
-            return a + np.maximum(b - 21, 0)
-
-        assert self.verify(late, lambda a, b: a).verdict == "wrong"
-        assert self.verify(late, late)
-
-    def test_inputs_that_the_caller_gives_are_the_callers(self):
-        given = {"a": np.ones((1, 256), np.float32), "b": np.ones((1, 256), np.float32)}
-        source = Fake(self.SIG, lambda a, b: a)
-        assert verify_runners(source, source, inputs=given)
-
-
-class TestSaturation:
-    """A steep sigmoid is a threshold on nearly every sample, and not between them."""
-
-    SIG = signature([("x", (1, 3, 8, 8))], [("y", (1, 3, 8, 8))])
-
-    @staticmethod
-    def steep(x):
-        return (1 / (1 + np.exp(-np.clip((x.astype(np.float64) - 0.47) * 5e4, -700, 700)))).astype(np.float32)
-
-    @staticmethod
-    def step(x):
-        return (x > 0.47).astype(np.float32)
-
-    def test_a_threshold_in_its_place_is_wrong(self):
-        assert verify_runners(Fake(self.SIG, self.steep), Fake(self.SIG, self.steep), level="fast")
-        result = verify_runners(Fake(self.SIG, self.steep), Fake(self.SIG, self.step), level="fast")
-        assert result.verdict == "wrong"
-        assert "inputs between two others" in result.reason
-
-    def test_what_is_a_threshold_is_verified(self):
-        assert verify_runners(Fake(self.SIG, self.step), Fake(self.SIG, self.step), level="fast")
-
-    def test_integers_and_single_numbers_are_no_trouble(self):
-        sig = signature([("n", (1,), "int64")], [("y", (1,))])
-        source = Fake(sig, lambda n: (n * 0.5).astype(np.float32))
-        assert verify_runners(source, source, level="fast")
-
-
-def test_pictures_of_the_other_range_are_tried_where_those_of_the_first_show_nothing():
-    sig = signature([("x", (1, 3, 8, 8))], [("y", None)])
-
-    def bright(x):
-        return np.maximum(x.mean(axis=(1, 2, 3)) - 30, 0)
-
-    result = verify_runners(Fake(sig, bright), Fake(sig, bright), level="fast")
-    assert result
-    assert "natural inputs times 255" in {r.inputs for r in result.runs}
-    assert verify_runners(Fake(sig, bright), Fake(sig, lambda x: bright(x) * 0), level="fast").verdict == "wrong"
-
-
-class TestOtherKernels:
-    """A full verification runs the source by its runtime's other kernels, too, and says how far those are apart."""
-
-    class TwoSets(Fake):
-        """A source whose other kernels are off by a factor."""
-
-        def __init__(self, other):
-            super().__init__(SIGNATURE, model)
-            self.other = other
-
-        def other_kernels(self):
-            if isinstance(self.other, Exception):
-                raise self.other
-            return Fake(SIGNATURE, self.other)
-
-    def test_their_distance_is_the_sources_spread(self):
-        result = verify(model, source=self.TwoSets(changed(y=lambda y: y * np.float32(1.01))))
-        assert result
-        assert result.spread["y"] == pytest.approx(0.01, rel=0.02)
-        assert result.spread["z"] == 0
-        assert "differ most in output 'y'" in result.summary()
-
-    def test_it_excuses_nothing(self):
-        off = changed(y=lambda y: y * np.float32(1.01))
-        assert verify(off, source=self.TwoSets(off)).verdict == "wrong"
-
-    def test_fast_does_without(self):
-        assert not verify(model, "fast", source=self.TwoSets(model)).spread
-
-    def test_kernels_that_do_not_run_the_model_are_a_note(self):
-        def fail(x):
-            raise RuntimeError("no kernel")
-
-        for other in (fail, ConversionError("no kernel")):
-            result = verify(model, source=self.TwoSets(other))
-            assert result
-            assert any("no kernel" in note for note in result.notes)
-
-
-def test_wrong_outranks_inconclusive():
-    weak = Fake(SIGNATURE, lambda x: {"y": np.tanh(x), "z": np.ones_like(x)})
-    assert verify(lambda x: {"y": x, "z": np.ones_like(x)}, source=weak).verdict == "wrong"
-
-
-def test_constants_by_signature_are_no_weakness():
-    constant = signature([], [("y", (2,))])
-    assert verify_runners(Fake(constant, lambda: np.ones(2)), Fake(constant, lambda: np.ones(2)))
-    assert verify_runners(Fake(constant, lambda: np.ones(2)), Fake(constant, lambda: np.zeros(2))).verdict == "wrong"
-    assert verify_runners(Fake(constant, lambda: np.zeros(2)), Fake(constant, lambda: np.zeros(2)))
-    sig = signature(outputs=[("y", ("N", 3, 8, 8)), ("z", (0, 4))])
-    source = Fake(sig, lambda x: {"y": x, "z": np.zeros((0, 4))})
-    assert verify_runners(source, source)
-
-
-def test_a_source_that_draws_random_numbers_is_inconclusive():
-    rng = np.random.default_rng(0)
-
-    def random(x):
-        return {"y": np.tanh(x), "z": rng.standard_normal(x.shape).astype(np.float32)}
-
-    result = verify(random, source=Fake(SIGNATURE, random))
-    assert result.verdict == "inconclusive"
-    assert "differs from itself" in result.reason
-    # A difference is excused only where it is of the kind and about the size of the source's own.
-    for other in (lambda x: x * 0 + np.float32(1e4), lambda x: x[:, :1], lambda x: x.astype(np.float64), lambda x: x * np.nan):
-        far = verify(lambda x, other=other: {"y": np.tanh(x), "z": other(x)}, source=Fake(SIGNATURE, random))
-        assert far.verdict == "wrong"
-        assert "'z'" in far.reason
-    # The other output is still judged.
-    bad = verify(lambda x: {"y": x, "z": random(x)["z"]}, source=Fake(SIGNATURE, random))
-    assert bad.verdict == "wrong"
-    assert "'y'" in bad.reason
-
-
 def test_a_model_that_writes_into_its_inputs_does_not_help_the_other():
     def scribbling(x):
         result = model(x)
@@ -429,41 +209,6 @@ def test_only_a_permutation_that_was_asked_for_is_undone():
     assert verify(target, sig=nhwc, input_perms={"x": perm}, output_perms=wrong).verdict == "wrong"
     with pytest.raises(SignatureError):
         verify(target, sig=nhwc, input_perms={"nope": perm})
-
-
-def test_tolerance_follows_the_target_format_and_the_caller():
-    off = changed(y=lambda y: y * np.float32(1 + 5e-4), z=lambda z: z * np.float32(1 + 5e-4))
-    assert verify(off, target_format="onnx").verdict == "wrong"
-    assert verify(off, target_format="tflite")
-    assert verify(off, target_format="tflite", rtol=1e-4).verdict == "wrong"
-    needed = verify(off).rtol_needed
-    assert needed == pytest.approx(5e-4, rel=0.1)
-    assert verify(off, rtol=needed)
-
-
-def test_what_the_sources_own_kernels_differ_by_can_be_the_tolerance():
-    other_kernels = verify(changed(y=lambda y: y * np.float32(1.02)))
-    assert not other_kernels
-    assert verify(changed(y=lambda y: y * np.float32(0.981)), rtol=other_kernels.rtol_needed)
-    assert verify(changed(y=lambda y: y * np.float32(0.97)), rtol=other_kernels.rtol_needed).verdict == "wrong"
-
-
-def test_quantised_outputs_may_be_a_step_apart_and_other_integers_may_not():
-    def sig(how):
-        return signature([("x", (1, 3, 8, 8))], [spec("y", (1, 3, 8, 8), "int8", quantization=how)])
-
-    def steps(n):
-        some = np.arange(192).reshape(1, 3, 8, 8) % 10 == 0
-        return lambda x: np.clip(x * 10, -100, 100).astype(np.int8) + (np.int8(n) * some).astype(np.int8)
-
-    def all_steps(x):
-        return steps(0)(x) + np.int8(1)
-
-    quantised, plain = sig(Quantization((0.1,), (0,))), sig(None)
-    assert verify_runners(Fake(quantised, steps(0)), Fake(quantised, steps(1)))
-    assert verify_runners(Fake(quantised, steps(0)), Fake(quantised, steps(2))).verdict == "wrong"
-    assert verify_runners(Fake(quantised, steps(0)), Fake(quantised, all_steps)).verdict == "wrong"
-    assert verify_runners(Fake(plain, steps(0)), Fake(plain, steps(1))).verdict == "wrong"
 
 
 def test_an_unknown_rank_is_unverified_until_inputs_are_given():
