@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from mlconverter.hub.io import dim_of
+from mlconverter.hub.model import is_weight
 from mlconverter.hub.nodes import Call, call_of, opset_of, specified, version_of
 
 _TO_THE_END = 2**31 - 1
@@ -58,7 +59,9 @@ def _product(node: ir.Node, call: Call) -> ir.Value | None:
     for kept, one in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
         if node.op_type == "Div" and one is node.inputs[0]:
             continue
-        if kept is None or one is None or one.const_value is None or one.const_value.size != 1 or kept.shape is None:
+        if kept is None or kept.shape is None or one is None or is_weight(one):  # a weight may be one before it is trained
+            continue
+        if one.const_value is None or one.const_value.size != 1:
             continue
         rank = len(one.const_value.shape)
         if rank <= len(kept.shape) and float(one.const_value.numpy().reshape(-1)[0]) == 1:

@@ -19,14 +19,14 @@ def fingerprint(module: fx.GraphModule) -> dict[str, str]:
     digests = {}
     for name, layer in module.named_modules(remove_duplicate=False):
         kind = f"{type(layer).__module__}.{type(layer).__qualname__}"
-        does = f"{type(layer).__name__} {layer.code}" if isinstance(layer, fx.GraphModule) else f"{kind} {_configuration(layer)}"
+        does = f"{type(layer).__name__} {layer.code}" if isinstance(layer, fx.GraphModule) else f"{kind} {configuration(layer)}"
         own = (*layer._parameters.items(), *layer._buffers.items())
         holds = [(n, tuple(t.shape), t.is_floating_point()) for n, t in own if t is not None]
         digests[name] = hashlib.sha256(f"{does} {interference(layer)} {holds}".encode()).hexdigest()
     return digests
 
 
-def _configuration(layer: nn.Module) -> list[tuple[str, Any]]:
+def configuration(layer: nn.Module) -> list[tuple[str, Any]]:
     """Attributes of a layer that are plain values: strides, epsilons, modes."""
     plain = (int, float, str, bool, tuple, type(None))
     values = vars(layer).items()

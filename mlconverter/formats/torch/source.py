@@ -21,6 +21,7 @@ from mlconverter.cache import atomic_write
 from mlconverter.errors import ConversionError
 from mlconverter.formats.torch import standalone
 from mlconverter.formats.torch.dtypes import name_of
+from mlconverter.formats.torch.fingerprint import configuration, interference
 from mlconverter.formats.torch.module import ConvertedModule, as_stored
 from mlconverter.formats.torch.readable import RUNTIME, readable
 
@@ -168,6 +169,8 @@ def _layer(layer: nn.Module) -> tuple[nn.Module, str]:
             made = getattr(importlib.import_module(RUNTIME) if own else nn, kind)(*map(ast.literal_eval, call.args), **keywords)
     except (AttributeError, TypeError, ValueError, SyntaxError) as error:
         raise ConversionError(f"A layer of type {type(layer).__qualname__} cannot be written as source: {error}") from error
+    if configuration(made) != configuration(layer) or any(interference(layer)):
+        raise ConversionError(f"{kind}({said}) has something that its text does not say, so it cannot be written as source.")
     return made, f"{'runtime' if own else 'nn'}.{kind}({said})"
 
 

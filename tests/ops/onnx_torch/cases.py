@@ -5,36 +5,44 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from tests.ops.onnx_torch.models import BOOL, FLOAT, INT64, N, ints, model, node, weight
 
 
 @dataclass(frozen=True)
 class Case:
-    """One node: run-time inputs are shapes, constant ones arrays, absent ones ``None``."""
+    """One node: run-time inputs are shapes or ``(element type, shape)``, constant ones arrays, absent ones ``None``."""
 
     op: str
     inputs: tuple[Any, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
     opset: int = 21
-    outputs: tuple[int, ...] = (FLOAT,)
+    outputs: tuple[int | None, ...] = (FLOAT,)
     kind: int = FLOAT
     low: float = -2.0
     high: float = 2.0
+    domain: str = ""
 
     @property
     def id(self) -> str:
         inputs = ["-" if i is None else f"c{i.shape}" if isinstance(i, np.ndarray) else str(i) for i in self.inputs]
         words = [f"{k}={v}" for k, v in self.attributes.items()]
-        return " ".join([f"{self.op}-{self.opset}", *inputs, *words]).replace("'", "")
+        outputs = [] if self.outputs == (FLOAT,) else [f"→ {len(self.outputs)}"]
+        return " ".join([f"{self.op}-{self.opset}", *inputs, *words, *outputs]).replace("'", "")
 
     def build(self) -> onnx.ModelProto:
         names = [f"i{n}" if i is not None else "_" for n, i in enumerate(self.inputs)]
-        shapes = {n: (self.kind, i) for n, i in zip(names, self.inputs, strict=True) if isinstance(i, tuple)}
-        consts = {n: i for n, i in zip(names, self.inputs, strict=True) if isinstance(i, np.ndarray)}
-        outputs = {f"o{n}": kind for n, kind in enumerate(self.outputs)}
-        made = node(self.op, " ".join(names), " ".join(outputs), **self.attributes)
-        return model([made], shapes, outputs, consts, self.opset)
+        given = dict(zip(names, self.inputs, strict=True))
+        shapes = {n: i if isinstance(i[-1], tuple) else (self.kind, i) for n, i in given.items() if isinstance(i, tuple)}
+        consts = {n: i for n, i in given.items() if isinstance(i, np.ndarray)}
+        outputs = {f"o{n}": kind for n, kind in enumerate(self.outputs) if kind is not None}
+        made = node(self.op, " ".join(names), "o", domain=self.domain, **self.attributes)
+        made.output[:] = [f"o{n}" if kind is not None else "" for n, kind in enumerate(self.outputs)]
+        built = model([made], shapes, outputs, consts, self.opset)
+        if self.domain:
+            built.opset_import.append(helper.make_opsetid(self.domain, 1))
+        return built
 
 
 INT8 = onnx.TensorProto.INT8

@@ -1,48 +1,24 @@
 """Operators of ONNX Runtime's own: every optional input and attribute, given or not."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
 
-from tests.ops.onnx_torch.models import FLOAT, INT64, N, model, node, weight
+from tests.ops.onnx_torch.cases import Case
+from tests.ops.onnx_torch.models import FLOAT, INT64, N, weight
 
 INT32 = onnx.TensorProto.INT32
 DOMAIN = "com.microsoft"
 
 
 @dataclass(frozen=True)
-class Contrib:
-    """One node: run-time inputs are shapes or ``(element type, shape)``, constant ones arrays, absent ones ``None``."""
+class Contrib(Case):
+    """One node of ONNX Runtime's own domain."""
 
-    op: str
-    inputs: tuple[Any, ...]
-    attributes: dict[str, Any] = field(default_factory=dict)
-    outputs: tuple[int | None, ...] = (FLOAT,)
     opset: int = 17
     domain: str = DOMAIN
-    low: float = -2.0
-    high: float = 2.0
-
-    @property
-    def id(self) -> str:
-        inputs = ["-" if i is None else f"c{i.shape}" if isinstance(i, np.ndarray) else str(i) for i in self.inputs]
-        words = [f"{k}={v}" for k, v in self.attributes.items()]
-        outputs = [] if self.outputs == (FLOAT,) else [f"→ {len(self.outputs)}"]
-        return " ".join([f"{self.op}-{self.opset}", *inputs, *words, *outputs]).replace("'", "")
-
-    def build(self) -> onnx.ModelProto:
-        names = [f"i{n}" if i is not None else "_" for n, i in enumerate(self.inputs)]
-        shapes = {n: i for n, i in zip(names, self.inputs, strict=True) if isinstance(i, tuple)}
-        consts = {n: i for n, i in zip(names, self.inputs, strict=True) if isinstance(i, np.ndarray)}
-        made = {f"o{n}": kind for n, kind in enumerate(self.outputs) if kind is not None}
-        one = node(self.op, " ".join(names), "o", domain=self.domain, **self.attributes)
-        one.output[:] = [f"o{n}" if kind is not None else "" for n, kind in enumerate(self.outputs)]
-        built = model([one], shapes, made, consts, self.opset)
-        built.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-        return built
 
 
 X, ROWS = (N, 4, 6), (N, 5, 8)
@@ -192,7 +168,9 @@ def _attention() -> list[Contrib]:
         Contrib("MultiHeadAttention", (query, key, key, None, None, (N, 2, 5, 7)), heads),
         Contrib("MultiHeadAttention", (query, key, key, None, None, (1, 1, 5, 7)), heads),
         Contrib("MultiHeadAttention", (query, (N, 2, 7, 4), (N, 2, 7, 4)), heads),
-        Contrib("MultiHeadAttention", (query, query, query, bias, None, None, (N, 2, 3, 4), (N, 2, 3, 4)), heads, (FLOAT,) * 3),
+        Contrib(
+            "MultiHeadAttention", (query, query, query, bias, None, None, (N, 2, 3, 4), (N, 2, 3, 4)), heads, outputs=(FLOAT,) * 3
+        ),
     ]
     cos, sin = weight(9, 2, seed=3), weight(9, 2, seed=4)
     first, places = (INT64, (1,)), (INT64, (N, 5))

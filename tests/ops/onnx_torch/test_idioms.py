@@ -61,8 +61,55 @@ def attention(
 @pytest.mark.parametrize("mask", [False, True])
 @pytest.mark.parametrize("front", [(N, HEADS), (N,)])
 def test_attention(scaled, mask, front):
-    module = check(attention(scaled=scaled, mask=mask, front=front))
-    assert ONE in module.code and "softmax" not in module.code
+    module = check(attention(scaled=scaled, mask=mask, front=front, nan=mask))
+    assert "attention(" in module.code and "softmax" not in module.code
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_mask_that_may_hide_a_row_whole(hidden):
+    """Such a row is NaN in ONNX, and zero in torch's own attention, as it is in a graph that says so."""
+    rng = np.random.default_rng(0)
+    shapes = {"q": (2, HEADS, LENGTH, WIDTH), "k": (2, HEADS, 6, WIDTH), "v": (2, HEADS, 6, WIDTH), "m": (LENGTH, 6)}
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    if hidden:
+        feeds["m"][1] = -np.inf
+    assert "softmax" in check(attention(mask=True), feeds).code
+    assert "softmax" not in check(attention(mask=True, nan=True), feeds).code
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_mask_that_is_constant(hidden):
+    made = attention(mask=True)
+    mask = np.where(np.tril(np.ones((LENGTH, 6))), 0, -np.inf).astype(np.float32)
+    if hidden:
+        mask[1] = -np.inf
+    del made.graph.input[-1]
+    made.graph.initializer.append(onnx.numpy_helper.from_array(mask, "m"))
+    assert ("softmax" in check(made).code) is hidden
+
+
+def test_a_mask_for_more_items_than_there_are_scores():
+    made = attention(mask=True, nan=True, front=(1, HEADS))
+    made.graph.input[-1].CopyFrom(helper.make_tensor_value_info("m", FLOAT, [N, 1, LENGTH, 6]))
+    check(made)
+
+
+class Tempered(nn.Module):
+    """Attention whose temperature is trained, and a gain that is one before it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temperature, self.gain = nn.Parameter(torch.tensor(0.6)), nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(q @ k.mT * self.temperature, -1) @ v * self.gain
+
+
+def test_numbers_that_are_trained_are_no_constants():
+    module = Converter(Converter(Tempered(), input_shape=[(N, HEADS, LENGTH, WIDTH)] * 3).to_onnx()).to_torch()
+    assert [p.numel() for p in module.parameters()] == [1, 1]
+    module(*torch.rand(3, 2, HEADS, LENGTH, WIDTH)).square().sum().backward()
+    assert all(bool(p.grad.abs() > 0) for p in module.parameters())
 
 
 def test_attention_whose_keys_are_the_same_for_all_items():

@@ -131,3 +131,25 @@ def test_a_layer_of_somebody_is_refused_and_nothing_written(tmp_path):
     with pytest.raises(ConversionError, match="Own cannot be written as source"):
         write_source(module, tmp_path / "net.py")
     assert not list(tmp_path.iterdir())
+
+
+def _scaled(layer: nn.Module) -> None:
+    layer.register_forward_hook(lambda layer, inputs, result: result * 2)
+
+
+def _replaced(layer: nn.Module) -> None:
+    layer.forward = lambda x: x
+
+
+def _counting(layer: nn.Module) -> None:
+    layer.calls = 3
+
+
+@pytest.mark.parametrize("change", [_scaled, _replaced, _counting])
+def test_a_layer_that_was_changed_is_refused(change, tmp_path):
+    made = model([node("MatMul", "x w", "y")], {"x": [N, 4]}, {"y": FLOAT}, {"w": weight(4, 4)})
+    module = Converter(made).to_torch()
+    change(module.w)
+    with pytest.raises(ConversionError, match="has something that its text does not say"):
+        write_source(module, tmp_path / "net.py")
+    assert not list(tmp_path.iterdir())

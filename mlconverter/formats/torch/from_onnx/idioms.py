@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
 import onnx_ir as ir
 import torch
 import torch.nn.functional as F
@@ -18,6 +19,7 @@ from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.values import Const, Tensor, Value
 from mlconverter.hub.io import dim_of
+from mlconverter.hub.model import is_weight
 from mlconverter.hub.nodes import DEFAULT_DOMAINS, Call
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
@@ -47,7 +49,7 @@ def recognise(walk: Walk, node: ir.Node) -> Any:
 
 def _attention(walk: Walk, node: ir.Node) -> Any:
     """``softmax(q kᵀ · scale + mask) v`` → F.scaled_dot_product_attention."""
-    softmax, v = _softmax(node.inputs[0]), node.inputs[1]
+    (softmax, guarded), v = _softmax(node.inputs[0]), node.inputs[1]
     if softmax is None or v is None or v.shape is None:
         return None
     call = walk.call(softmax)
@@ -68,27 +70,36 @@ def _attention(walk: Walk, node: ir.Node) -> Any:
         return None
     if mask is not None and (mask.dtype != q.dtype or mask.shape is None or not 2 <= len(mask.shape) <= rank):
         return None
+    if mask is not None and not (guarded or _leaves_something(mask)):
+        return None  # a row that is masked whole is NaN here, and zero in torch
     tensor = walk.builder.tensor
     keys, settings = _swapped(walk, k), {"scale": scale * by_q * by_k}
     if mask is not None:
         settings["attn_mask"] = tensor(walk.value(mask))
-    # Where nobody knows before whether the axes in front are the same, or broadcast, the run time looks.
+    # Where nobody knows before whether axes are the same, or broadcast, the run time looks.
     fronts = {s[:-2] for s in shapes if s is not None}
-    alike = len(fronts) == 1 and None not in next(iter(fronts))
+    whole = _dims(softmax.inputs[0])
+    alike = len(fronts) == 1 and None not in next(iter(fronts)) and whole is not None and whole == _dims(product.outputs[0])
+    alike = alike and (mask is None or None not in whole)  # type: ignore[operator]
     attend = F.scaled_dot_product_attention if alike else runtime.attention
     return walk.builder.call(attend, tensor(walk.value(q)), keys, tensor(walk.value(v)), **settings)
 
 
-def _softmax(value: ir.Value | None) -> ir.Node | None:
-    """The softmax that a value is, rows of nothing but NaN set to zero or not, as torch has it either way."""
+def _softmax(value: ir.Value | None) -> tuple[ir.Node | None, bool]:
+    """The softmax that a value is, and whether what is no number in it is set to zero."""
     chosen = _made_by(value, "Where")
     if chosen is None:
-        return _made_by(value, "Softmax")
+        return _made_by(value, "Softmax"), False
     test, zero, kept = chosen.inputs
     tested = _made_by(test, "IsNaN")
     if tested is None or tested.inputs[0] is not kept or _number(zero) != 0:
-        return None
-    return _made_by(kept, "Softmax")
+        return None, False
+    return _made_by(kept, "Softmax"), True
+
+
+def _leaves_something(mask: ir.Value) -> bool:
+    """Whether a mask is known to hide no row whole."""
+    return mask.const_value is not None and bool((mask.const_value.numpy() > -np.inf).any(-1).all())
 
 
 def _swapped(walk: Walk, value: ir.Value) -> Tensor:
@@ -214,7 +225,8 @@ def _dims(value: ir.Value | None) -> tuple[Any, ...] | None:
 
 
 def _number(value: ir.Value | None) -> float | None:
-    constant = None if value is None else value.const_value
+    """A constant number; one that is trained is none."""
+    constant = None if value is None or is_weight(value) else value.const_value
     return float(constant.numpy().reshape(-1)[0]) if constant is not None and constant.size == 1 else None
 
 

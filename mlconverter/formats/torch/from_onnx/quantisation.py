@@ -38,10 +38,11 @@ def quantize_linear(
     if name not in INTEGERS:
         return g.call(runtime.quantize_to_float, x, scale, zero, grid, DTYPES[name], bool(saturate))
     low, high = INTEGERS[name].low, INTEGERS[name].high
+    settings = (x, scale, zero, grid, low, high, DTYPES[name])
     readers = g.readers()
-    if readers and x.dtype == dtype_of(scale) and all(_undoes(reader, g.node) for reader in readers):
-        return Merged(g.call(runtime.fake_quantize, x, scale, zero, grid, low, high), tuple(readers))
-    return g.call(runtime.quantize, x, scale, zero, grid, low, high, DTYPES[name])
+    if readers and not precision and x.dtype == dtype_of(scale) and all(_undoes(reader, g.node) for reader in readers):
+        return Merged(g.call(runtime.fake_quantize, *settings), tuple(readers))
+    return g.call(runtime.quantize, *settings)
 
 
 @translates("DequantizeLinear", *_VERSIONS)

@@ -69,9 +69,12 @@ def linear_attention(
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, attn_mask: torch.Tensor | None = None, scale: float = 1.0
 ) -> torch.Tensor:
-    """Attention whose axes in front may broadcast, which torch's own does not do everywhere."""
+    """Attention whose axes may broadcast, which torch's own does not do everywhere."""
     broadcast: Any = torch.broadcast_shapes
     front = broadcast(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    scores = (*front, q.shape[-2], k.shape[-2])
+    if attn_mask is not None and broadcast(attn_mask.shape, scores) != scores:  # more than there are scores
+        return torch.softmax(q @ k.mT * scale + attn_mask, -1).nan_to_num(0) @ v
     q, k, v = (x.expand(*front, *x.shape[-2:]) for x in (q, k, v))
     attended: torch.Tensor = F.scaled_dot_product_attention(q, k, v, attn_mask, scale=scale)
     return attended

@@ -76,13 +76,11 @@ def dequantize(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None, 
 
 
 def fake_quantize(
-    x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None, grid: Grid, low: int, high: int
+    x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None, grid: Grid, low: int, high: int, dtype: torch.dtype
 ) -> torch.Tensor:
     """Quantised and dequantised; gradients pass straight through inside of the range, and are zero outside of it."""
-    value, step = x.detach(), grid.spread(scale, x).to(grid.dtype)
-    offset = 0 if zero is None else grid.spread(zero, x).to(torch.float32)
-    whole = _rounded(_steps(value, scale, grid), zero, value, grid, low, high)
-    seen = (whole - offset).to(grid.dtype) * step
+    seen = dequantize(quantize(x.detach(), scale, zero, grid, low, high, dtype), scale, zero, grid).detach()
+    step, offset = grid.spread(scale, x).to(grid.dtype), 0 if zero is None else grid.spread(zero, x).to(grid.dtype)
     inside = x.clamp((low - offset) * step, (high - offset) * step)
     return seen + (inside - inside.detach())
 
