@@ -20,6 +20,12 @@ SOURCE_KEY = "mlconverter.source"
 ROLE_KEY = "mlconverter.role"
 """Metadata key of an initializer whose source says what it is: ``parameter`` or ``buffer``."""
 
+WEIGHTED = frozenset(
+    "Conv ConvTranspose DeformConv Gemm MatMul BatchNormalization InstanceNormalization LayerNormalization GroupNormalization "
+    "RMSNormalization PRelu LSTM GRU RNN".split()
+)
+"""Operators of layers: what they are given as a constant was learned."""
+
 BATCH = "batch"
 """Name of a batch that this package frees."""
 

@@ -14,7 +14,7 @@ from mlconverter.errors import ConversionError, CorruptModelError
 from mlconverter.hub.branches import take_branches
 from mlconverter.hub.fold import fold_constants, fold_shapes
 from mlconverter.hub.fused import write_out
-from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, WEIGHT_KEY
+from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, WEIGHT_KEY, WEIGHTED
 from mlconverter.hub.model import is_weight as is_weight  # noqa: PLC0414 - what is said twice is exported
 from mlconverter.hub.nodes import DEFAULT_DOMAINS, RUNTIMES_DOMAIN, op_name, specified
 from mlconverter.hub.noops import drop_noops
@@ -22,10 +22,10 @@ from mlconverter.hub.sequences import split_sequences
 from mlconverter.hub.shapes import MOST_ROUNDS, infer_shapes, infer_shapes_anew
 from mlconverter.hub.weights import WeightLink
 
-_TAKE_WEIGHTS = frozenset(
-    "Conv ConvTranspose DeformConv Gemm MatMul BatchNormalization InstanceNormalization LayerNormalization GroupNormalization "
-    "RMSNormalization PRelu LSTM GRU RNN SimplifiedLayerNormalization".split()
-) | frozenset(f"{RUNTIMES_DOMAIN}::{op}" for op in ("FusedConv", "FusedGemm", "FusedMatMul", "TransposeMatMul"))
+_TAKE_WEIGHTS = WEIGHTED.union(
+    ["SimplifiedLayerNormalization"],
+    (f"{RUNTIMES_DOMAIN}::{op}" for op in ("FusedConv", "FusedGemm", "FusedMatMul", "TransposeMatMul")),
+)
 """Operators for which even a one-element operand is a weight (the bias of a convolution with one output channel)."""
 
 _NOT_WEIGHTS = {

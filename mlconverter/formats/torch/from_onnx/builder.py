@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -14,6 +12,7 @@ from torch import fx, nn
 
 from mlconverter.formats.torch.arrays import to_tensor
 from mlconverter.formats.torch.from_onnx import runtime
+from mlconverter.formats.torch.from_onnx.paths import dotted, lookup
 from mlconverter.formats.torch.from_onnx.values import (
     DTYPES,
     Array,
@@ -92,7 +91,7 @@ class Builder:
 
     def part(self, inner: Builder, name: str) -> fx.Proxy:
         """Make what another builder recorded a part of this module, and read it."""
-        path = self._free_path(_dotted(name))
+        path = self._free_path(dotted(name))
         self._attach(self.root, path, ConvertedModule(inner.root, inner.graph))
         self._inner[path] = inner
         return self.tracer.create_proxy("get_attr", path, (), {})
@@ -164,7 +163,7 @@ class Builder:
         tensor = self._weight(const)
         path = self._paths.get(tensor)
         if path is None:
-            path = self._free_path(_dotted(const.name))
+            path = self._free_path(dotted(const.name))
             self._attach(self.root, path, tensor)
             self._link(const, path, tensor)
         if path not in self._reads:
@@ -227,21 +226,21 @@ class Builder:
     def _layer_path(self, weights: dict[str, Const]) -> str:
         for attribute, const in weights.items():
             if const.name.endswith(f".{attribute}") and const.weight is not None:
-                return _dotted(const.name[: -len(attribute) - 1])
+                return dotted(const.name[: -len(attribute) - 1])
         first = next((c.name for c in weights.values() if c.weight is not None), None)
         assert self.node is not None
-        return _dotted(first or self.node.name or self.node.op_type.lower())
+        return dotted(first or self.node.name or self.node.op_type.lower())
 
     def _free_path(self, path: str) -> str:
         """``path``, or it with the first number behind it that makes it new."""
         *folders, last = path.split(".")
         for depth in range(len(folders), 0, -1):
-            if isinstance(_lookup(self.root, ".".join(folders[:depth])), torch.Tensor):
+            if isinstance(lookup(self.root, ".".join(folders[:depth])), torch.Tensor):
                 # Nothing can stand below a tensor.
                 path = ".".join([*folders[: depth - 1], "_".join([*folders[depth - 1 :], last])])
                 break
         candidate, number = path, 0
-        while _lookup(self.root, candidate) is not None:
+        while lookup(self.root, candidate) is not None:
             number += 1
             candidate = f"{path}_{number}"
         return candidate
@@ -278,27 +277,6 @@ def _permutation(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[int
     axes = tuple(range(len(perms[0]))) if perms else ()
     there, wanted = (perms[0] if first else axes), (perms[-1] if second else axes)
     return tuple(there.index(axis) for axis in wanted)
-
-
-def _lookup(root: nn.Module, path: str) -> Any:
-    thing: Any = root
-    for name in path.split("."):
-        thing = getattr(thing, name, None)
-        if thing is None:
-            return None
-    return thing
-
-
-_TAKEN = frozenset((*dir(ConvertedModule), *vars(nn.Module()), "self", "meta", "stored"))
-"""What a part of a path cannot be called."""
-
-
-def _dotted(name: str) -> str:
-    """A name of the ONNX graph as a path of attributes."""
-    parts = [re.sub(r"\W+", "_", part).strip("_") for part in re.sub(r":\d+$", "", name).split(".")]
-    # A leading underscore would hide the weight; keywords and attributes that a module has cannot be its name.
-    safe = [f"{part}_" if part in _TAKEN or keyword.iskeyword(part) else part for part in parts if part]
-    return ".".join(safe) or "constant"
 
 
 def ints_of(value: Value) -> Ints | None:

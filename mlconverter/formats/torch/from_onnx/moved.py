@@ -7,11 +7,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from mlconverter.formats.torch.from_onnx.values import Array, Const, Moved
 from mlconverter.hub.evaluate import evaluate
+from mlconverter.hub.io import numpy_name
 from mlconverter.hub.nodes import Call
-from mlconverter.hub.weights import Parts, Transpose
+from mlconverter.hub.weights import Cast, Parts, Reshape, Step, Transpose
 
 MOVES = frozenset("Concat Slice Split Squeeze Unsqueeze Reshape Transpose Flatten".split())
 
@@ -85,3 +87,32 @@ def _moved(value: Moved, arrays: list[Array | None]) -> Array:
     if value.call.op == "Split" and len(arrays) < 2:
         attributes = {**attributes, "num_outputs": value.outputs}
     return evaluate(value.call.op, arrays, dict(attributes))[value.output]
+
+
+def view_step(call: Call, const: Const, others: list[Const]) -> Step | None:
+    """A node that moves the axes of one weight as a step of its way, ``None`` where it does something else."""
+    shape = const.value.shape
+    rank = len(shape)
+    ints = [int(v) for v in others[0].value.reshape(-1)] if others and others[0].value.dtype.kind in "iu" else []
+    match call.op:
+        case "Transpose":
+            return Transpose(tuple(call.attributes.get("perm") or reversed(range(rank))))
+        case "Unsqueeze":
+            axes = {a % (rank + len(ints)) for a in ints}
+            rest = iter(shape)
+            return Reshape(tuple(1 if i in axes else next(rest) for i in range(rank + len(axes))))
+        case "Squeeze":
+            axes = {a % rank for a in ints} if others else {i for i, s in enumerate(shape) if s == 1}
+            return Reshape(tuple(s for i, s in enumerate(shape) if i not in axes))
+        case "Reshape":
+            sizes = [shape[i] if s == 0 and not call.attributes.get("allowzero") else s for i, s in enumerate(ints)]
+            return Reshape(const.value.reshape(sizes).shape)
+        case "Flatten":
+            axis = call.attributes["axis"]
+            axis += rank if axis < 0 else 0
+            return Reshape(const.value.reshape((int(np.prod(shape[:axis])), -1)).shape)
+        case "Cast":
+            wanted = numpy_name(ir.DataType(call.attributes["to"]))
+            return Cast(wanted, const.value.dtype.name) if wanted in ("float32", "float64") else None
+        case _:
+            return None

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY
+from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY, WEIGHTED
 from mlconverter.hub.normalise import is_weight
 
 ELEMENTWISE = frozenset("Add Sub Mul Div Pow Max Min Sum Mean Where Mod Clip".split())
-WEIGHTED = frozenset(
-    "Conv ConvTranspose DeformConv Gemm MatMul BatchNormalization InstanceNormalization LayerNormalization GroupNormalization "
-    "RMSNormalization PRelu LSTM GRU RNN".split()
-)
 MOVING = frozenset("Reshape Transpose Squeeze Unsqueeze Flatten Expand Identity Cast Concat Slice Split Pad".split())
 VIEWS = MOVING - frozenset("Concat Slice Split Pad".split())
 

@@ -16,7 +16,7 @@ from torch import fx
 from mlconverter.errors import TranslationError
 from mlconverter.formats.torch.from_onnx import idioms, runtime, unsigned
 from mlconverter.formats.torch.from_onnx.builder import Bodies, Builder, ints_of
-from mlconverter.formats.torch.from_onnx.moved import moves
+from mlconverter.formats.torch.from_onnx.moved import moves, view_step
 from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.formats.torch.from_onnx.values import (
     DTYPES,
@@ -39,7 +39,6 @@ from mlconverter.hub.forms import Form, forms_of
 from mlconverter.hub.io import dim_of, numpy_name
 from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY
 from mlconverter.hub.nodes import Call, call_of, opset_of, version_of
-from mlconverter.hub.weights import Cast, Reshape, Step, Transpose
 
 
 class Translation:
@@ -209,7 +208,7 @@ class Translation:
         const = inputs[0] if inputs else None
         if not isinstance(const, Const) or const.weight is None or any(isinstance(i, (Tensor, Sizes)) for i in inputs):
             return None
-        step = _view_step(call, const, [i for i in inputs[1:] if isinstance(i, Const)])
+        step = view_step(call, const, [i for i in inputs[1:] if isinstance(i, Const)])
         return None if step is None else [const.seen(step)]
 
     def _moved(self, call: Call, inputs: list[Value | None]) -> list[Value] | None:
@@ -278,34 +277,6 @@ class Merged:
 
     result: Tensor
     readers: tuple[ir.Node, ...]
-
-
-def _view_step(call: Call, const: Const, others: list[Const]) -> Step | None:
-    shape = const.value.shape
-    rank = len(shape)
-    ints = [int(v) for v in others[0].value.reshape(-1)] if others and others[0].value.dtype.kind in "iu" else []
-    match call.op:
-        case "Transpose":
-            return Transpose(tuple(call.attributes.get("perm") or reversed(range(rank))))
-        case "Unsqueeze":
-            axes = {a % (rank + len(ints)) for a in ints}
-            rest = iter(shape)
-            return Reshape(tuple(1 if i in axes else next(rest) for i in range(rank + len(axes))))
-        case "Squeeze":
-            axes = {a % rank for a in ints} if others else {i for i, s in enumerate(shape) if s == 1}
-            return Reshape(tuple(s for i, s in enumerate(shape) if i not in axes))
-        case "Reshape":
-            sizes = [shape[i] if s == 0 and not call.attributes.get("allowzero") else s for i, s in enumerate(ints)]
-            return Reshape(const.value.reshape(sizes).shape)
-        case "Flatten":
-            axis = call.attributes["axis"]
-            axis += rank if axis < 0 else 0
-            return Reshape(const.value.reshape((int(np.prod(shape[:axis])), -1)).shape)
-        case "Cast":
-            wanted = numpy_name(ir.DataType(call.attributes["to"]))
-            return Cast(wanted, const.value.dtype.name) if wanted in ("float32", "float64") else None
-        case _:
-            return None
 
 
 def _name(node: ir.Node) -> str:
