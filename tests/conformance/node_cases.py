@@ -1,5 +1,6 @@
 """ONNX's own node cases as models with inputs and expected outputs."""
 
+import re
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,8 +9,11 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-RANDOM = ("test_bernoulli", "test_training_dropout")
+RANDOM = re.compile(r"test_bernoulli|test_training_dropout(?!_zero_ratio)")
 """Cases whose expected values are draws of another generator."""
+
+Value = np.ndarray | list["Value"] | None
+"""A tensor, a sequence, or an optional value that is absent."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +22,8 @@ class NodeCase:
 
     name: str
     model: onnx.ModelProto
-    inputs: list[np.ndarray]
-    outputs: list[np.ndarray]
+    inputs: list[Value]
+    outputs: list[Value]
     rtol: float
     atol: float
 
@@ -33,9 +37,18 @@ class NodeCase:
         return NodeCase(f"{self.name} const", model, self.inputs[:1], self.outputs, self.rtol, self.atol)
 
 
-@lru_cache(maxsize=1)
 def node_cases() -> dict[str, NodeCase]:
     """All cases whose inputs and outputs are tensors, by name."""
+    return {name: case for name, case in _cases().items() if _of_tensors(case.model)}
+
+
+def structured_cases() -> dict[str, NodeCase]:
+    """All cases with an input or output that is a sequence or an optional value, by name."""
+    return {name: case for name, case in _cases().items() if not _of_tensors(case.model)}
+
+
+@lru_cache(maxsize=1)
+def _cases() -> dict[str, NodeCase]:
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():
@@ -43,39 +56,44 @@ def node_cases() -> dict[str, NodeCase]:
         collected = collect_testcases(None)
     cases = {}
     for case in collected:
-        if not case.data_sets or case.name.startswith(RANDOM):
+        if not case.data_sets or RANDOM.match(case.name):
             continue
-        inputs, outputs = case.data_sets[0]
-        infos = [*case.model.graph.input, *case.model.graph.output]
-        arrays = [_array(value) for value in (*inputs, *outputs)]
-        if any(a is None for a in arrays) or any(i.type.WhichOneof("value") != "tensor_type" for i in infos):
-            continue
-        cases[case.name] = NodeCase(
-            case.name, case.model, arrays[: len(inputs)], arrays[len(inputs) :], case.rtol, max(case.atol, 1e-5)
-        )
+        inputs, outputs = (_value(list(values)) for values in case.data_sets[0])
+        cases[case.name] = NodeCase(case.name, case.model, inputs, outputs, case.rtol, max(case.atol, 1e-5))
     return cases
 
 
-def _array(value):
-    if value is None or isinstance(value, (list, tuple)):
+def _of_tensors(model: onnx.ModelProto) -> bool:
+    return all(i.type.WhichOneof("value") == "tensor_type" for i in (*model.graph.input, *model.graph.output))
+
+
+def _value(value) -> Value:
+    if value is None:
         return None
+    if isinstance(value, (list, tuple)):
+        return [_value(v) for v in value]
     return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
 
 
-def difference(got: list[np.ndarray], case: NodeCase) -> str | None:
+def difference(got: list[Value], case: NodeCase) -> str | None:
     """What is wrong with outputs; ``None`` where nothing is. Types that numpy lacks may come back as wider ones."""
-    if len(got) != len(case.outputs):
-        return f"{len(got)} outputs, not {len(case.outputs)}"
-    for g, want in zip(got, case.outputs, strict=True):
-        if g.shape != want.shape:
-            return f"shape {g.shape}, not {want.shape}"
-        if hasattr(np, want.dtype.name) and g.dtype != want.dtype:
-            return f"dtype {g.dtype}, not {want.dtype}"
-        kind = np.complex128 if want.dtype.kind == "c" else np.float64
-        if g.dtype.kind in "iu" and want.dtype.kind in "iu" and np.array_equal(g, want):
-            continue
-        with np.errstate(invalid="ignore"):  # a NaN of eight bits stays one
-            wide, expected = g.astype(kind), want.astype(kind)
-        if not np.allclose(wide, expected, rtol=case.rtol, atol=case.atol, equal_nan=True):
-            return "values"
-    return None
+    return _differs(got, case.outputs, case)
+
+
+def _differs(got: Value, want: Value, case: NodeCase) -> str | None:
+    if isinstance(want, list):
+        if not isinstance(got, list) or len(got) != len(want):
+            return f"{len(got) if isinstance(got, list) else 'no list'} of values, not {len(want)}"
+        return next((found for g, w in zip(got, want, strict=True) if (found := _differs(g, w, case))), None)
+    if got is None or want is None:
+        return None if got is want else "a value is absent"
+    if got.shape != want.shape:
+        return f"shape {got.shape}, not {want.shape}"
+    if hasattr(np, want.dtype.name) and got.dtype != want.dtype:
+        return f"dtype {got.dtype}, not {want.dtype}"
+    if got.dtype.kind in "iu" and want.dtype.kind in "iu" and np.array_equal(got, want):
+        return None
+    kind = np.complex128 if want.dtype.kind == "c" else np.float64
+    with np.errstate(invalid="ignore"):  # a NaN of eight bits stays one
+        wide, expected = got.astype(kind), want.astype(kind)
+    return None if np.allclose(wide, expected, rtol=case.rtol, atol=case.atol, equal_nan=True) else "values"

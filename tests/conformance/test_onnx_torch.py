@@ -6,17 +6,38 @@
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from mlconverter import Converter
 from mlconverter.errors import MLConverterError
 from mlconverter.formats.torch.arrays import to_numpy, to_tensor
-from tests.conformance.node_cases import NodeCase, difference, node_cases
+from tests.conformance.node_cases import NodeCase, Value, difference, node_cases, structured_cases
 
 PASSES = Path(__file__).with_name("passes_onnx_torch.txt")
 PARTS = 8
+
+
+def given(value: Value) -> Any:
+    """A value as a module takes it: sequences are lists, what is absent is ``None``."""
+    if isinstance(value, list):
+        return [given(v) for v in value]
+    return None if value is None else to_tensor(value)
+
+
+def taken(result: Any, case: NodeCase) -> list[Value]:
+    """What a module gave, in numpy, with the dtypes that are wanted where torch lacks them."""
+
+    def one(value: Any, want: Value) -> Value:
+        if isinstance(value, list):
+            wanted = want if isinstance(want, list) and len(want) == len(value) else [None] * len(value)
+            return [one(v, w) for v, w in zip(value, wanted, strict=True)]
+        return None if value is None else to_numpy(value, want.dtype.name if isinstance(want, np.ndarray) else None)
+
+    return one(list(result) if isinstance(result, tuple) else [result], case.outputs)
 
 
 def outcome(case: NodeCase) -> str:
@@ -26,7 +47,7 @@ def outcome(case: NodeCase) -> str:
     except MLConverterError as error:
         return f"refused: {error}"
     try:
-        inputs = [to_tensor(a) for a in case.inputs]
+        inputs = given(case.inputs)
     except TypeError as error:
         return f"refused: torch has no such input: {error}"
     try:
@@ -34,16 +55,13 @@ def outcome(case: NodeCase) -> str:
             result = module(*inputs)
     except Exception as error:
         return f"wrong: fails at run time: {type(error).__name__}: {error}"
-    results = result if isinstance(result, tuple) else (result,)
-    if len(results) != len(case.outputs):
-        return f"wrong: {len(results)} outputs, not {len(case.outputs)}"
-    found = difference([to_numpy(t, w.dtype.name) for t, w in zip(results, case.outputs, strict=True)], case)
+    found = difference(taken(result, case), case)
     return "right" if found is None else f"wrong: {found}"
 
 
 def outcomes(part: int, parts: int) -> dict[str, str]:
-    cases = list(node_cases().values())[part::parts]
-    both = [c for case in cases for c in ((case, case.with_constants()) if len(case.inputs) > 1 else (case,))]
+    cases = [c for case in node_cases().values() for c in ((case, case.with_constants()) if len(case.inputs) > 1 else (case,))]
+    both = [*cases, *structured_cases().values()][part::parts]
     return {case.name: outcome(case) for case in both}
 
 

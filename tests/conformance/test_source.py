@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from mlconverter import Converter
-from mlconverter.formats.torch.arrays import to_numpy, to_tensor
-from tests.conformance.node_cases import difference, node_cases
-from tests.conformance.test_onnx_torch import PASSES
+from tests.conformance.node_cases import difference, node_cases, structured_cases
+from tests.conformance.test_onnx_torch import PASSES, given, taken
 
 PARTS = 8
 
@@ -39,21 +38,21 @@ torch.save(results, folder / "results")
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_written_modules(part: int, tmp_path: Path):
-    names = sorted(set(PASSES.read_text().splitlines()) & node_cases().keys())[part::PARTS]
-    cases = {f"case_{i}": node_cases()[name] for i, name in enumerate(names)}
+    known = node_cases() | structured_cases()
+    names = sorted(set(PASSES.read_text().splitlines()) & known.keys())[part::PARTS]
+    cases = {f"case_{i}": known[name] for i, name in enumerate(names)}
     for stem, case in cases.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             Converter(case.model, verify=False).to_torch(save_source=tmp_path / f"{stem}.py")
-        torch.save([to_tensor(a) for a in case.inputs], tmp_path / f"{stem}.inputs")
+        torch.save(given(case.inputs), tmp_path / f"{stem}.inputs")
     subprocess.run([sys.executable, "-W", "ignore", "-c", ALONE, str(tmp_path)], check=True)
     results = torch.load(tmp_path / "results")
     wrong = []
     for stem, case in cases.items():
         found = results[stem]
         if not isinstance(found, str):
-            given = found if isinstance(found, tuple) else (found,)
-            found = difference([to_numpy(t, w.dtype.name) for t, w in zip(given, case.outputs, strict=True)], case)
+            found = difference(taken(found, case), case)
         if found is not None:
             wrong.append(f"{case.name}: {found}")
     assert not wrong, "\n".join(wrong)
