@@ -11,6 +11,7 @@ RUNTIME = "mlconverter.formats.torch.from_onnx.runtime"
 """The package whose functions are called ``runtime.<name>`` in readable code."""
 
 _FREED = re.compile(r";(  \w+ = (\w+ = )*None)$", re.MULTILINE)
+_KEYWORD = re.compile(r"([(,] ?)(\w+) = ")
 _NUMBERED = re.compile(r'getattr\((self[\w.\[\]]*), "(\d+)"\)')
 
 
@@ -25,6 +26,7 @@ def readable(graph: fx.Graph, prefix: str = "runtime.") -> str:
     text = _FREED.sub("", made.src)
     for mangled, thing in made.globals.items():
         text = re.sub(rf"\b{re.escape(mangled)}\b", _short(mangled, thing, prefix), text)
+    text = _KEYWORD.sub(r"\1\2=", text)
     while _NUMBERED.search(text):
         text = _NUMBERED.sub(r"\1[\2]", text)
     lines = [line.rstrip() for line in text.replace("torch.nn.functional.", "F.").replace("torch._C._nn.", "F.").splitlines()]

@@ -198,7 +198,7 @@ def test_half_the_way_back_to_onnx(make, x):
 
 def test_code_reads_like_a_person_wrote_it():
     code = convolutional().code
-    for line in ("self.conv(", "self.bn(", "relu(", ".mean((2, 3), keepdim = True)", ".flatten(1)", "self.fc("):
+    for line in ("self.conv(", "self.bn(", "relu(", ".mean((2, 3), keepdim=True)", ".flatten(1)", "self.fc("):
         assert line in code
     assert not re.search(r"wrap_index|sizes_tensor", code)
 

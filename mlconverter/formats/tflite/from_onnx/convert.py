@@ -6,10 +6,10 @@ from mlconverter.conversion import Conversion
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.file import file_of
 from mlconverter.formats.tflite.from_onnx.half import halved
-from mlconverter.formats.tflite.from_onnx.idioms import recognise
 from mlconverter.formats.tflite.from_onnx.ops import translates
 from mlconverter.formats.tflite.from_onnx.translate import Translation
 from mlconverter.formats.tflite.model import TFLiteModel
+from mlconverter.hub.activations import recognise_activations
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
 from mlconverter.hub.refusing import refuse_unsupported
@@ -28,7 +28,7 @@ def convert(hub: HubModel, options: ConvertOptions) -> Conversion:
         TranslationError: a node is inconsistent.
     """
     model = normalise(hub.model)
-    recognise(model)
+    recognise_activations(model)
     refuse_unsupported(model, translates)
     builder = Builder()
     inputs, outputs = Translation(model, builder).run()

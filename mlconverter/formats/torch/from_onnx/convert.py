@@ -12,6 +12,7 @@ from mlconverter.formats.torch.module import ConvertedModule
 from mlconverter.formats.torch.origin import ModuleOrigin
 from mlconverter.formats.torch.state import dtypes_of
 from mlconverter.formats.torch.storage import keep_storable
+from mlconverter.hub.activations import recognise_activations
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
 from mlconverter.hub.refusing import refuse_unsupported
@@ -35,6 +36,7 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
         TranslationError: a node could not be translated.
     """
     model = expand(normalise(hub.model))
+    recognise_activations(model)
     refuse_unsupported(model, translates)
     decided = roles.decide(model)
     builder = Builder()
