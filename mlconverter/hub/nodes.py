@@ -51,6 +51,11 @@ def version_of(node: ir.Node, opsets: dict[str, int]) -> int | None:
     return None if found is None else int(found.since_version)
 
 
+def stops_gradient(node: ir.Node) -> bool:
+    """Whether a node is the Identity that torch's exporter makes of ``Tensor.detach``."""
+    return node.op_type == "Identity" and ".detach" in node.metadata_props.get("namespace", "").rpartition("/")[2]
+
+
 def specified(model: ir.Model, graph: ir.Graph | ir.Function) -> list[ir.Node]:
     """The nodes of a graph whose operators the specification knows; reading a model has checked those against it."""
     return [n for n in graph if n.domain in DEFAULT_DOMAINS and version_of(n, model.opset_imports) is not None]

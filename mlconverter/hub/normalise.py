@@ -1,8 +1,8 @@
 """Make a graph simple before it is translated, without touching a weight.
 
-After :func:`normalise` there are no functions, no Constant nodes but outputs, no Identity, no unused nodes, no branch
-that is decided, no node whose inputs are all constants without weights; nodes stand in topological order, and shapes are
-inferred as far as they can be.
+After :func:`normalise` there are no functions, no Constant nodes but outputs, no Identity but those that stop gradients, no unused
+nodes, no branch that is decided, no node whose inputs are all constants without weights; nodes stand in topological order,
+and shapes are inferred as far as they can be.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mlconverter.hub.fold import fold_constants, fold_shapes
 from mlconverter.hub.fused import write_out
 from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, WEIGHT_KEY, WEIGHTED
 from mlconverter.hub.model import is_weight as is_weight  # noqa: PLC0414 - what is said twice is exported
-from mlconverter.hub.nodes import DEFAULT_DOMAINS, RUNTIMES_DOMAIN, op_name, specified
+from mlconverter.hub.nodes import DEFAULT_DOMAINS, RUNTIMES_DOMAIN, op_name, specified, stops_gradient
 from mlconverter.hub.noops import drop_noops
 from mlconverter.hub.sequences import split_sequences
 from mlconverter.hub.shapes import MOST_ROUNDS, infer_shapes, infer_shapes_anew
@@ -40,6 +40,9 @@ _KEEP_SHAPE = frozenset(("Gelu", "LayerNormalization", "RMSNormalization", "com.
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN"))
 _STATES = slice(5, 7)
 """Which inputs of a recurrent operator are its first states."""
+
+_STOP = "StopGradient"
+"""What an Identity that stops gradients is called while the others are taken out."""
 
 _MOVE_ZEROS = frozenset("Concat Expand Gather Reshape Slice Squeeze Tile Transpose Unsqueeze".split())
 
@@ -143,11 +146,19 @@ def _lift(model: ir.Model) -> None:
 
 
 def _drop_identities(model: ir.Model) -> None:
-    if sum(1 for _ in model.graphs()) == 1:  # the pass fails where a branch hands out a value from outside it
-        try:
-            passes.IdentityEliminationPass()(model)
-        except ValueError as error:
-            raise CorruptModelError(f"The model gives one value two shapes, before and behind an Identity: {error}") from error
+    """Take out Identity nodes, but for those that stop gradients."""
+    if sum(1 for _ in model.graphs()) > 1:  # the pass fails where a branch hands out a value from outside it
+        return
+    stops = [node for node in model.graph if stops_gradient(node)]
+    for node in stops:
+        node.op_type = _STOP
+    try:
+        passes.IdentityEliminationPass()(model)
+    except ValueError as error:
+        raise CorruptModelError(f"The model gives one value two shapes, before and behind an Identity: {error}") from error
+    finally:
+        for node in stops:
+            node.op_type = "Identity"
 
 
 def _drop_zero_biases(model: ir.Model) -> None:

@@ -12,7 +12,7 @@ from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.formats.torch.from_onnx.values import DTYPES, Const, Tensor, rank_of
-from mlconverter.hub.nodes import Call
+from mlconverter.hub.nodes import Call, stops_gradient
 
 
 def _check_broadcast(call: Call) -> str | None:
@@ -207,7 +207,12 @@ _unary("BitwiseNot", (18,), "~x", torch.bitwise_not)
 _unary("Not", (1,), "torch.logical_not", torch.logical_not)
 _unary("Det", (11, 22), "torch.linalg.det", torch.linalg.det)
 _unary("IsNaN", (9, 13, 20), "torch.isnan", torch.isnan)
-_unary("Identity", (1, 13, 14, 16, 19, 21, 23, 24, 25), "the value itself", lambda x: x)
+
+
+@translates("Identity", 1, 13, 14, 16, 19, 21, 23, 24, 25)
+def identity(g: Builder, x: Tensor) -> Tensor:
+    """Identity → the value itself; detached, where torch's exporter says that it was."""
+    return x.detach() if g.node is not None and stops_gradient(g.node) else x  # type: ignore[no-any-return]
 
 
 @translates("IsInf", 10, 20)
