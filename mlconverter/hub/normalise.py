@@ -1,8 +1,8 @@
 """Make a graph simple before it is translated, without touching a weight.
 
-After :func:`normalise` there are no functions, no Constant nodes but outputs, no Identity but those that stop gradients, no unused
-nodes, no branch that is decided, no node whose inputs are all constants without weights; nodes stand in topological order,
-and shapes are inferred as far as they can be.
+After :func:`normalise` there are no functions, no Constant nodes but outputs, no Identity but those that stop gradients, no
+unused nodes, no branch that is decided, no node whose inputs are all constants without weights; nodes stand in topological
+order, and shapes are inferred as far as they can be.
 """
 
 from __future__ import annotations
