@@ -271,6 +271,12 @@ def _equal(a: Array, b: Array) -> Array:
     return np.equal(a, b)
 
 
+@_evaluates("Trilu")
+def _trilu(x: Array, k: Array | None = None, *, upper: int) -> Array:
+    diagonal = 0 if k is None else int(k)
+    return np.triu(x, diagonal) if upper else np.tril(x, diagonal)
+
+
 @_evaluates("ReduceProd", symbolic=True)
 def _reduce_prod(x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Array:
     if noop_with_empty_axes and not (axes is not None and axes.size):

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from mlconverter.hub.evaluate import LARGEST, evaluate, evaluates
 from mlconverter.hub.model import is_weight
+from mlconverter.hub.named_sizes import settle
 from mlconverter.hub.nodes import call_of, opset_of, specified, version_of
 from mlconverter.hub.sizes import Free
 
@@ -55,10 +56,12 @@ def fold_shapes(model: ir.Model) -> bool:
     Sizes are followed element by element: of ``Shape(x) = [batch, 3, 224]`` the part ``[1:]`` folds although ``batch`` is free.
     """
     folded = False
-    free = Free()
+    names = {dim.value for value in model.graph.inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
+    free = {name: Free(name=name) for name in names}
     for graph in model.graphs():
         known: dict[ir.Value, np.ndarray] = {}
         for node in specified(model, graph):
+            folded |= settle(graph, node, known)
             sizes = _sizes_of(node, known, free, model.opset_imports)
             if sizes is None:
                 continue
@@ -71,7 +74,11 @@ def fold_shapes(model: ir.Model) -> bool:
     return folded
 
 
-def _sizes_of(node: ir.Node, known: dict[ir.Value, np.ndarray], free: Free, opsets: dict[str, int]) -> np.ndarray | None:
+_Names = dict[str | None, Free]
+"""The free sizes of the model's inputs."""
+
+
+def _sizes_of(node: ir.Node, known: dict[ir.Value, np.ndarray], free: _Names, opsets: dict[str, int]) -> np.ndarray | None:
     """The one output of a node as an array of sizes, some of them free; ``None`` where it is no such thing."""
     if len(node.outputs) != 1 or not node.inputs or node.inputs[0] is None:
         return None
@@ -79,7 +86,10 @@ def _sizes_of(node: ir.Node, known: dict[ir.Value, np.ndarray], free: Free, opse
         shape = node.inputs[0].shape
         if shape is None:
             return None
-        sizes = np.array([d if isinstance(d, int) and d >= 0 else free for d in shape], object)
+        unknown = Free()
+        sizes = np.array(
+            [d if isinstance(d, int) and d >= 0 else free.get(getattr(d, "value", None), unknown) for d in shape], object
+        )
         if node.op_type == "Size":
             return np.array(np.prod(sizes), object)
         start = node.attributes["start"].as_int() if "start" in node.attributes else 0

@@ -18,7 +18,13 @@ SOURCE_KEY = "mlconverter.source"
 """Metadata key of a constant that its source knows by another name than its value's; empty where it has no place there."""
 
 ROLE_KEY = "mlconverter.role"
-"""Metadata key of an initializer whose source says what it is: ``parameter`` or ``buffer``."""
+"""Metadata key of an initializer whose source says what it is: ``parameter``, ``frozen`` or ``buffer``."""
+
+PARAMETERS = ("parameter", "frozen")
+"""Roles of what was learned; what is frozen is not trained any further until somebody says so."""
+
+PADDING_KEY = "mlconverter.padding_index"
+"""Metadata key of a Gather that is an embedding: the row that is padding, and that no gradient changes."""
 
 WEIGHTED = frozenset(
     "Conv ConvTranspose DeformConv Gemm MatMul BatchNormalization InstanceNormalization LayerNormalization GroupNormalization "

@@ -69,10 +69,25 @@ def _product(node: ir.Node, call: Call) -> ir.Value | None:
     return None
 
 
+def _same_shape(node: ir.Node, call: Call) -> ir.Value | None:
+    """A value that is shaped as it was before."""
+    before, after = (
+        [None] if v is None or v.shape is None else [dim_of(d) for d in v.shape] for v in (node.inputs[0], node.outputs[0])
+    )
+    return node.inputs[0] if before == after and None not in before else None
+
+
 def _ints(value: object) -> list[int] | None:
     if isinstance(value, ir.Value):
         value = None if value.const_value is None else value.const_value.numpy()
     return None if value is None else [int(v) for v in value.reshape(-1)]  # type: ignore[attr-defined]
 
 
-_CHECKS = {"Transpose": _transpose, "Slice": _slice, "Mul": _product, "Div": _product}
+_CHECKS = {
+    "Transpose": _transpose,
+    "Slice": _slice,
+    "Mul": _product,
+    "Div": _product,
+    "Reshape": _same_shape,
+    "Expand": _same_shape,
+}

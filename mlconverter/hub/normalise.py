@@ -14,7 +14,7 @@ from mlconverter.errors import ConversionError, CorruptModelError
 from mlconverter.hub.branches import take_branches
 from mlconverter.hub.fold import fold_constants, fold_shapes
 from mlconverter.hub.fused import write_out
-from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, WEIGHT_KEY, WEIGHTED
+from mlconverter.hub.model import PARAMETERS, ROLE_KEY, SOURCE_KEY, WEIGHT_KEY, WEIGHTED
 from mlconverter.hub.model import is_weight as is_weight  # noqa: PLC0414 - what is said twice is exported
 from mlconverter.hub.nodes import DEFAULT_DOMAINS, RUNTIMES_DOMAIN, op_name, specified, stops_gradient
 from mlconverter.hub.noops import drop_noops
@@ -101,7 +101,7 @@ def mark_weights(model: ir.Model) -> tuple[WeightLink, ...]:
             uses = list(value.uses())
             if uses and all(use.idx >= _NOT_WEIGHTS.get(op_name(use.node), use.idx + 1) for use in uses):
                 continue
-            said = value.metadata_props.get(ROLE_KEY) == "parameter"
+            said = value.metadata_props.get(ROLE_KEY) in PARAMETERS
             if tensor.size > 1 or (tensor.size == 1 and (said or any(op_name(use.node) in _TAKE_WEIGHTS for use in uses))):
                 links.append(WeightLink(name := value.metadata_props.setdefault(WEIGHT_KEY, source), name))
     return tuple(links)
@@ -181,7 +181,7 @@ def _drop_zero_states(model: ir.Model) -> None:
 
 def _is_zero(value: ir.Value | None) -> bool:
     """Whether all elements are zeros that nobody has learned, moved and repeated as may be."""
-    if value is None or value.metadata_props.get(ROLE_KEY) == "parameter":
+    if value is None or value.metadata_props.get(ROLE_KEY) in PARAMETERS:
         return False
     if value.const_value is not None:
         return not value.const_value.numpy().any()

@@ -19,6 +19,7 @@ _MADE_UP = "unk__"
 
 def infer_shapes(model: ir.Model) -> None:
     """Infer shapes in place; what cannot be inferred keeps the shape it has."""
+    _forget_made_up_names(model)
     nodes = [node for node in model.graph.all_nodes() if node.domain == ml_types.DOMAIN]
     for _ in range(MOST_ROUNDS):
         with ml_types.hidden(nodes, model), quiet():
@@ -41,6 +42,18 @@ def infer_shapes_anew(model: ir.Model) -> None:
         infer_shapes(model)
 
 
+def _forget_made_up_names(model: ir.Model) -> None:
+    """Leave sizes that an earlier inference knew nothing about without a name, for inference keeps the names that there are."""
+    free = {str(d) for value in model.graph.inputs for d in value.shape or ()}
+    for value in _computed(model):
+        if value.shape is not None and any(_is_made_up(d, free) for d in value.shape):
+            value.shape = ir.Shape([None if _is_made_up(d, free) else d for d in value.shape])
+
+
+def _is_made_up(dim: int | ir.SymbolicDim, free: set[str]) -> bool:
+    return not isinstance(dim, int) and dim.value is not None and dim.value.startswith(_MADE_UP) and dim.value not in free
+
+
 def _complete(value: ir.Value, said: ir.Shape, free: set[str]) -> bool:
     """Fill in what is not known of a shape by what the model says of it; whether more can be told from that."""
     if value.shape is None:
@@ -55,9 +68,7 @@ def _complete(value: ir.Value, said: ir.Shape, free: set[str]) -> bool:
 
 
 def _unknown(dim: int | ir.SymbolicDim, free: set[str]) -> bool:
-    if isinstance(dim, int):
-        return False
-    return dim.value is None or (dim.value.startswith(_MADE_UP) and dim.value not in free)
+    return not isinstance(dim, int) and (dim.value is None or _is_made_up(dim, free))
 
 
 def _computed(model: ir.Model) -> Iterator[ir.Value]:

@@ -12,10 +12,12 @@ class Free:
 
     Args:
         negative: whether it may be below zero, as the difference of two sizes may.
+        name: of the size of an axis; what is computed from it has none.
     """
 
-    def __init__(self, negative: bool = False) -> None:
+    def __init__(self, negative: bool = False, name: str | None = None) -> None:
         self._negative = negative
+        self.name = name
 
     def never_negative(self) -> bool:
         """Whether it is zero or more for certain."""
@@ -64,4 +66,6 @@ def equal(a: Any, b: Any) -> bool:
             return bool(fixed == size)
         if fixed < 0 and never_negative(size):
             return False
+    elif isinstance(a, Free) and isinstance(b, Free) and a.name is not None and a.name == b.name:
+        return True
     raise TypeError("whether two free sizes are equal is known at run time only")

@@ -60,11 +60,16 @@ class Picked(nn.Module):
 
 
 def seeded(make: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
-    """The same with the same initial weights each time, in eval mode."""
+    """The same with the same initial weights each time, none of them zeros, in eval mode."""
 
     def made() -> nn.Module:
         torch.manual_seed(0)
-        return make().eval()
+        module = make().eval()
+        with torch.no_grad():
+            for parameter in module.parameters():
+                if not parameter.any():  # behind a head of zeros everything is right
+                    parameter.normal_(0, 0.1)
+        return module
 
     return made
 
@@ -244,6 +249,8 @@ def _timm() -> list[Architecture]:
 # -- transformers ------------------------------------------------------------------------------------------------------
 
 _SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+_SPREAD = {"initializer_range": 0.2}
+"""Of weights, for networks that do nothing with the spread that is meant for layers of 768."""
 _WORDS = 99
 
 
@@ -289,7 +296,7 @@ def _transformers() -> list[Architecture]:
         text("GemmaForCausalLM", "GemmaConfig", "logits", num_key_value_heads=1, head_dim=8, **cached, **_SMALL),
         text("T5EncoderModel", "T5Config", d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4),
         picture("ViTModel", "ViTConfig", "last_hidden_state", image_size=32, patch_size=8, **_SMALL),
-        picture("DeiTModel", "DeiTConfig", "last_hidden_state", image_size=32, patch_size=8, **_SMALL),
+        picture("DeiTModel", "DeiTConfig", "last_hidden_state", image_size=32, patch_size=8, **_SPREAD, **_SMALL),
         picture("BeitModel", "BeitConfig", "last_hidden_state", image_size=32, patch_size=8, **_SMALL),
         picture("Dinov2Model", "Dinov2Config", "last_hidden_state", image_size=32, patch_size=8, **_SMALL),
         picture("CLIPVisionModel", "CLIPVisionConfig", "last_hidden_state", image_size=32, patch_size=8, **_SMALL),
@@ -297,7 +304,7 @@ def _transformers() -> list[Architecture]:
         picture(
             "ResNetModel", "ResNetConfig", "last_hidden_state", hidden_sizes=[8, 16, 24, 32], embedding_size=8, depths=[1] * 4
         ),
-        picture("MobileViTModel", "MobileViTConfig", "last_hidden_state", 64, image_size=64),
+        picture("MobileViTModel", "MobileViTConfig", "last_hidden_state", 64, image_size=64, **_SPREAD),
         picture(
             "SegformerForSemanticSegmentation",
             "SegformerConfig",
@@ -348,7 +355,15 @@ def _transformers() -> list[Architecture]:
             seeded(
                 lambda: Picked(
                     tf.ASTModel(
-                        tf.ASTConfig(patch_size=8, max_length=64, num_mel_bins=32, frequency_stride=8, time_stride=8, **_SMALL)
+                        tf.ASTConfig(
+                            patch_size=8,
+                            max_length=64,
+                            num_mel_bins=32,
+                            frequency_stride=8,
+                            time_stride=8,
+                            **_SPREAD,
+                            **_SMALL,
+                        )
                     ),
                     lambda result: result["last_hidden_state"],
                 )

@@ -1,15 +1,18 @@
-"""What torch's exporter writes wrongly, written right: its own translations of these operators leave an argument out."""
+"""What torch's exporter writes wrongly, in a roundabout way, or not at all, written right."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from math import inf, prod
+from math import inf, prod, sqrt
 from typing import Any
 
 import torch
 
 from mlconverter.errors import ConversionError
+
+_BOOL = 9
+"""ONNX's number of the element type."""
 
 _NEUTRAL = {"amax": (-inf, "max"), "amin": (inf, "min")}
 """What loses against every value, and the reduction that it loses in."""
@@ -22,6 +25,7 @@ def corrections() -> Mapping[Callable[..., Any], Callable[..., Any]]:
     pools = {aten.avg_pool2d.default: 2, aten.avg_pool3d.default: 3}
     return {
         aten.scatter_reduce.two: _scatter_reduce,
+        aten.scaled_dot_product_attention.default: _attention,
         **{overload: _average_pool(rank) for overload, rank in pools.items()},
     }
 
@@ -56,6 +60,47 @@ def _scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, incl
     total = op.ScatterElements(first, index, src, axis=dim, reduction="add")
     count = op.ScatterElements(itself, index, ones, axis=dim, reduction="add")
     return op.Where(op.Equal(count, zero), self, op.Div(total, op.Max(count, one)))
+
+
+def _attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """``softmax(q · scale · kᵀ + mask) v`` for any rank; of a row that a mask hides whole, nothing is left.
+
+    The exporter's own translation knows four axes alone, swaps those of the keys by two reshapes, and hides by the lowest
+    number, which leaves an equal part of everything in a row that is hidden whole.
+    """
+    from onnxscript.function_libs.torch_lib.ops import nn
+
+    op = _operators()
+    rank = len(key.shape)
+    if rank < 2 or len(query.shape) != rank or len(value.shape) != rank:
+        raise ConversionError("attention between tensors of different ranks")
+    if enable_gqa and query.shape[1] != key.shape[1]:
+        key, value = nn._attention_repeat_kv_for_group_query(query, key, value)
+    number = 1 / sqrt(query.shape[-1]) if scale is None and isinstance(query.shape[-1], int) else scale
+    factor = nn._attention_scale(query) if number is None else op.CastLike(op.Constant(value_float=number), query)
+    perm = [*range(rank - 2), rank - 1, rank - 2]
+    scores = op.MatMul(op.Mul(query, factor), op.Transpose(key, perm=perm))
+    if is_causal:
+        length, keys = op.Shape(query, start=rank - 2, end=rank - 1), op.Shape(key, start=rank - 2, end=rank - 1)
+        ones = op.Expand(op.Constant(value_float=1.0), op.Concat(length, keys, axis=0))
+        attn_mask = op.Cast(op.Trilu(ones, upper=0), to=_BOOL)
+    hides = attn_mask is not None and (is_causal or attn_mask.dtype == _BOOL)
+    zero = op.CastLike(op.Constant(value_float=0.0), query)
+    if hides:
+        attn_mask = op.Where(attn_mask, zero, op.CastLike(op.Constant(value_float=-inf), query))
+    weights = op.Softmax(scores if attn_mask is None else op.Add(scores, attn_mask), axis=-1)
+    if hides and not is_causal:
+        weights = op.Where(op.IsNaN(weights), zero, weights)
+    return op.MatMul(weights, value)
 
 
 def _average_pool(rank: int) -> Callable[..., Any]:

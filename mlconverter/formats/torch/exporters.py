@@ -22,6 +22,7 @@ from mlconverter.formats.torch.graph_names import without_prefix
 from mlconverter.formats.torch.inputs import ExampleInput
 from mlconverter.formats.torch.outputs import Flat
 from mlconverter.hub.io import load_model
+from mlconverter.hub.model import PADDING_KEY
 
 PREFIX = "module."
 """What :class:`~mlconverter.formats.torch.outputs.Flat` puts before the names of weights."""
@@ -65,6 +66,7 @@ def by_export(module: Flat, inputs: list[ExampleInput], opset: int | None) -> Ex
             custom_translation_table=dict(corrections()),
         )
     assert program is not None
+    _keep_padding(program)
     return Exported(_checked(program.model, opset))
 
 
@@ -103,6 +105,23 @@ def by_tracing(module: Flat, inputs: list[ExampleInput], opset: int | None) -> E
     more = " and elsewhere" if len(places) > MOST_PLACES else ""
     said = (f"What the module decides at {'; '.join(places[:MOST_PLACES])}{more} is decided for all inputs as for the example.",)
     return Exported(_checked(model, opset), said if places else ())
+
+
+def _keep_padding(program: Any) -> None:
+    """Say of embeddings which row is padding; what they compute does not depend on it, only how they train."""
+    embeddings = {
+        f"{node.name}: aten.embedding.default": _padding_index(*node.args, **node.kwargs)
+        for node in program.exported_program.graph.nodes
+        if node.target is torch.ops.aten.embedding.default
+    }
+    for node in program.model.graph if embeddings else ():
+        index = embeddings.get(node.metadata_props.get("namespace", "").rpartition("/")[2], -1)
+        if node.op_type == "Gather" and index >= 0:
+            node.metadata_props[PADDING_KEY] = str(index)
+
+
+def _padding_index(weight: Any, indices: Any, padding_idx: int = -1, *_: Any, **more: Any) -> int:
+    return padding_idx
 
 
 def _checked(model: ir.Model, opset: int | None) -> ir.Model:

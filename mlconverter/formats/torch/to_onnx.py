@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -130,7 +130,7 @@ def _finished(
     same = name_sizes(model.graph, [i.shape for i in inputs])
     parameters = dict(module.named_parameters(remove_duplicate=False))
     for value in model.graph.initializers.values():
-        value.metadata_props[ROLE_KEY] = "parameter" if value.name in parameters else "buffer"
+        value.metadata_props[ROLE_KEY] = _role(parameters, value.name or "")
     mark_weights(model)
     model = normalise(model)
     _without_traces(model)
@@ -139,6 +139,14 @@ def _finished(
     name_border(model.graph, [*(i.name for i in inputs), *names])
     signature = signature_of(model).laid_out("channels_first")
     return HubModel(model, signature, notes=(*exported.notes, *same))
+
+
+def _role(parameters: Mapping[str, nn.Parameter], name: str) -> str:
+    """What a weight is in its module; one in which nothing is trained was meant for inference, and all of it is trainable."""
+    if name not in parameters:
+        return "buffer"
+    alone = parameters[name].requires_grad or not any(p.requires_grad for p in parameters.values())
+    return "parameter" if alone else "frozen"
 
 
 def _without_traces(model: ir.Model) -> None:

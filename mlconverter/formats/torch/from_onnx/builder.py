@@ -29,6 +29,7 @@ from mlconverter.formats.torch.from_onnx.values import (
 )
 from mlconverter.formats.torch.module import ConvertedModule
 from mlconverter.hub.io import dim_of, numpy_name
+from mlconverter.hub.model import PARAMETERS
 from mlconverter.hub.weights import Step, Transpose, WeightLink
 
 
@@ -78,7 +79,7 @@ class Builder:
         self._roles: Callable[[str], str] = (lambda weight: "parameter") if outer is None else outer._roles
 
     def decide_roles(self, role: Callable[[str], str]) -> None:
-        """Say which weights are parameters: ``role`` maps a weight's name to ``parameter`` or ``buffer``."""
+        """Say which weights are parameters: ``role`` maps a weight's name to ``parameter``, ``frozen`` or ``buffer``."""
         self._roles = role
 
     @property
@@ -212,8 +213,8 @@ class Builder:
                 raise UnknownAtConversion("torch has no strings")
             data = to_tensor(const.value)  # the one copy that a weight goes through
             role = "buffer" if buffer or const.weight is None else const.role or self._roles(const.weight)
-            trainable = role == "parameter" and data.dtype.is_floating_point
-            known = self._tensors[key] = nn.Parameter(data) if trainable else data
+            learned = role in PARAMETERS and data.dtype.is_floating_point
+            known = self._tensors[key] = nn.Parameter(data, role != "frozen") if learned else data
         return known
 
     def _link(self, const: Const, path: str, tensor: torch.Tensor) -> None:

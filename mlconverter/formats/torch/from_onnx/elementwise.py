@@ -212,7 +212,7 @@ _unary("IsNaN", (9, 13, 20), "torch.isnan", torch.isnan)
 @translates("Identity", 1, 13, 14, 16, 19, 21, 23, 24, 25)
 def identity(g: Builder, x: Tensor) -> Tensor:
     """Identity → the value itself; detached, where torch's exporter says that it was."""
-    return x.detach() if g.node is not None and stops_gradient(g.node) else x  # type: ignore[no-any-return]
+    return x.detach() if g.node is not None and stops_gradient(g.node) else x
 
 
 @translates("IsInf", 10, 20)

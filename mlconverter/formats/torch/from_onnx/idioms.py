@@ -54,7 +54,7 @@ def _attention(walk: Walk, node: ir.Node) -> Any:
         return None
     call = walk.call(softmax)
     rank = len(v.shape)
-    if call.version < 13 or call.attributes["axis"] not in (-1, rank - 1) or rank not in (3, 4):
+    if call.version < 13 or call.attributes["axis"] not in (-1, rank - 1) or rank < 3:
         return None
     scores, mask = softmax.inputs[0], None
     added = _made_by(scores, "Add")

@@ -12,6 +12,7 @@ from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.formats.torch.from_onnx.values import Const, Ints, Tensor, length, rank_of
+from mlconverter.hub.model import PADDING_KEY
 
 
 @translates("Gather", 1, 11, 13)
@@ -22,15 +23,22 @@ def gather(g: Builder, x: Const | Tensor, indices: Const | Tensor, *, axis: int)
         return g.tensor(x).select(axis, int(indices.number()))
     if isinstance(x, Const) and x.weight is not None and x.value.ndim == 2 and axis in (0, -2):
         rows = _wrapped(g, indices, x.value.shape[0])
+        padding = _padding(g, x.value.shape[0])
         if g.tied_elsewhere(x):
-            return F.embedding(rows, g.tensor(x))
+            return F.embedding(rows, g.tensor(x), padding)
         with torch.device("meta"):
-            layer = nn.Embedding(*x.value.shape)
+            layer = nn.Embedding(x.value.shape[0], x.value.shape[1], padding)
         return g.layer(layer, rows, weight=x)
     data = g.tensor(x)
     if rank == 1:
         return data.index_select(axis, _wrapped(g, indices, length(data, axis)))
     return g.call(runtime.gather, data, g.tensor(indices), axis)
+
+
+def _padding(g: Builder, rows: int) -> int | None:
+    """The row that is padding, where the source of the graph says that there is one."""
+    said = "" if g.node is None else g.node.metadata_props.get(PADDING_KEY, "")
+    return int(said) if said.isdecimal() and int(said) < rows else None
 
 
 def _wrapped(g: Builder, indices: Const | Tensor, size: Any) -> Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY, WEIGHTED
+from mlconverter.hub.model import PARAMETERS, ROLE_KEY, WEIGHT_KEY, WEIGHTED
 from mlconverter.hub.normalise import is_weight
 
 ELEMENTWISE = frozenset("Add Sub Mul Div Pow Max Min Sum Mean Where Mod Clip".split())
@@ -23,7 +23,7 @@ class Role:
     """What a weight is, and why.
 
     Attributes:
-        kind: ``parameter`` or ``buffer``.
+        kind: ``parameter``, ``frozen`` (one that needs no gradient) or ``buffer``.
         reason: for the report, empty where it is an ordinary parameter.
     """
 
@@ -53,7 +53,7 @@ def _decide(graph: ir.Graph) -> dict[str, Role]:
             continue
         said = value.metadata_props.get(ROLE_KEY) or _TORCH_ROLES.get(value.metadata_props.get(_TORCH_KEY, ""))
         if said is not None:
-            role = Role(said, "" if said == "parameter" else "the source says so")
+            role = Role(said, "" if said in PARAMETERS else "the source says so")
         else:
             reason = layers.reason_for_buffer(value)
             role = Role("buffer", reason) if reason else Role("parameter")

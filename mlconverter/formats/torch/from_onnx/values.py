@@ -217,7 +217,7 @@ class Const:
         name: the ONNX value's name.
         weight: name under which the weight's links know it, ``None`` for constants that are no weight.
         steps: from the initializer to ``value``.
-        role: ``"parameter"`` or ``"buffer"`` where the source says so.
+        role: ``"parameter"``, ``"frozen"`` or ``"buffer"`` where the source says so.
     """
 
     value: Array
