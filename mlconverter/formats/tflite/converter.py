@@ -82,10 +82,11 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
     @classmethod
     def _refuse(cls, hub: HubModel) -> None:
         from mlconverter.formats.tflite.from_onnx import translates
+        from mlconverter.hub.expand import expand
         from mlconverter.hub.normalise import normalise
         from mlconverter.hub.refusing import refuse_unsupported
 
-        refuse_unsupported(normalise(hub.model), translates)
+        refuse_unsupported(expand(normalise(hub.model), translates), translates)
 
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:

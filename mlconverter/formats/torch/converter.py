@@ -150,11 +150,11 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
     def _refuse(cls, hub: HubModel) -> None:
         require_torch()
         from mlconverter.formats.torch.from_onnx import translates
-        from mlconverter.formats.torch.from_onnx.expand import expand
+        from mlconverter.hub.expand import expand
         from mlconverter.hub.normalise import normalise
         from mlconverter.hub.refusing import refuse_unsupported
 
-        refuse_unsupported(expand(normalise(hub.model)), translates)
+        refuse_unsupported(expand(normalise(hub.model), translates), translates)
 
     @classmethod
     def _runner(cls, model: Any, signature: IOSignature) -> Runner:

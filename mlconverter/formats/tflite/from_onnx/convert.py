@@ -10,6 +10,7 @@ from mlconverter.formats.tflite.from_onnx.ops import translates
 from mlconverter.formats.tflite.from_onnx.translate import Translation
 from mlconverter.formats.tflite.model import TFLiteModel
 from mlconverter.hub.activations import recognise_activations
+from mlconverter.hub.expand import expand
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
 from mlconverter.hub.refusing import refuse_unsupported
@@ -27,7 +28,7 @@ def convert(hub: HubModel, options: ConvertOptions) -> Conversion:
         UnsupportedOpsError: with every operator that cannot be translated.
         TranslationError: a node is inconsistent.
     """
-    model = normalise(hub.model)
+    model = expand(normalise(hub.model), translates)
     recognise_activations(model)
     refuse_unsupported(model, translates)
     builder = Builder()

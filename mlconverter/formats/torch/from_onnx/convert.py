@@ -5,7 +5,6 @@ from __future__ import annotations
 from mlconverter.formats.torch.fingerprint import fingerprint
 from mlconverter.formats.torch.from_onnx import roles
 from mlconverter.formats.torch.from_onnx.builder import Builder
-from mlconverter.formats.torch.from_onnx.expand import expand
 from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.formats.torch.from_onnx.translate import Translation
 from mlconverter.formats.torch.module import ConvertedModule
@@ -13,6 +12,7 @@ from mlconverter.formats.torch.origin import ModuleOrigin
 from mlconverter.formats.torch.state import dtypes_of
 from mlconverter.formats.torch.storage import keep_storable
 from mlconverter.hub.activations import recognise_activations
+from mlconverter.hub.expand import expand
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
 from mlconverter.hub.refusing import refuse_unsupported
@@ -35,7 +35,7 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
         UnsupportedOpsError: with every operator that has no translator.
         TranslationError: a node could not be translated.
     """
-    model = expand(normalise(hub.model))
+    model = expand(normalise(hub.model), translates)
     recognise_activations(model)
     refuse_unsupported(model, translates)
     decided = roles.decide(model)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
-from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.hub.model import SOURCE_KEY
 from mlconverter.hub.nodes import attributes_of, op_name, opset_of, schema, version_of
 from mlconverter.hub.normalise import normalise
 from mlconverter.hub.quiet import quiet
+from mlconverter.registry import OpRegistry
 
 if TYPE_CHECKING:
     from onnx import FunctionProto
@@ -21,16 +21,21 @@ DEEPEST = 8
 """Bodies may use operators that have bodies themselves."""
 
 
-def expand(model: ir.Model) -> ir.Model:
-    """The normalised model with operators that have no translator written out as the specification does."""
+def expand(model: ir.Model, translates: OpRegistry) -> ir.Model:
+    """The normalised model with operators that have no translator written out as the specification does.
+
+    Args:
+        model: it is changed.
+        translates: the operators of a route.
+    """
     for _ in range(DEEPEST):
-        if not _expand_once(model):
+        if not _expand_once(model, translates):
             break
         model = normalise(model)  # a body depends on types, which shape inference finds
     return model
 
 
-def _expand_once(model: ir.Model) -> bool:
+def _expand_once(model: ir.Model, translates: OpRegistry) -> bool:
     """One level of bodies, in place; whether there were any."""
     calls = 0
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
