@@ -109,6 +109,7 @@ def keep_storable(module: fx.GraphModule, links: Iterable[WeightLink]) -> None:
     """
     parameters = dict(module.named_parameters(remove_duplicate=False))
     watched: dict[nn.Module, dict[str, Storage]] = {}
+    changed: set[fx.GraphModule] = set()
     parts = {path: part for path, part in module.named_modules() if isinstance(part, fx.GraphModule)}
     for link in {link.target: link for link in links}.values():
         weight = parameters.get(link.target)  # a buffer is not trained; layers write into theirs while they compute
@@ -120,13 +121,14 @@ def keep_storable(module: fx.GraphModule, links: Iterable[WeightLink]) -> None:
             continue
         reader = parts[part]
         reader.add_submodule(f"stored.{path}", storage)
-        _read_through(reader.graph, path)
+        if _read_through(reader.graph, path):
+            changed.add(reader)
         layer, _, name = path.rpartition(".")
         if any(node.op == "call_module" and node.target == layer for node in reader.graph.nodes):
             watched.setdefault(reader.get_submodule(layer), {})[name] = storage
     for called, storages in watched.items():
         StoredWeights(storages).watch(called)
-    for reader in parts.values():
+    for reader in changed:
         reader.recompile()
 
 
@@ -139,8 +141,11 @@ def _storage(link: WeightLink, path: str, weight: torch.Tensor) -> Storage | Non
     return Storage(path, dtype, None if mask is None else torch.from_numpy(mask.copy()))
 
 
-def _read_through(graph: fx.Graph, path: str) -> None:
-    for node in [n for n in graph.nodes if n.op == "get_attr" and n.target == path]:
+def _read_through(graph: fx.Graph, path: str) -> bool:
+    """Let what the code reads of a weight go through its storage; whether it reads it."""
+    reads = [n for n in graph.nodes if n.op == "get_attr" and n.target == path]
+    for node in reads:
         with graph.inserting_after(node):
             seen = graph.call_module(f"stored.{path}", (node,))
         node.replace_all_uses_with(seen, delete_user_cb=lambda user, seen=seen: user is not seen)
+    return bool(reads)
