@@ -15,6 +15,7 @@ from mlconverter.formats.tflite.from_onnx.values import (
     Array,
     Constant,
     Dims,
+    Ints,
     Operand,
     Operation,
     Runtime,
@@ -24,6 +25,9 @@ from mlconverter.formats.tflite.from_onnx.values import (
 )
 from mlconverter.formats.tflite.layout import Order
 from mlconverter.hub.io import dim_of, numpy_name
+
+FAR = 2**31 - 1
+"""From here on a bound means "all that there is"."""
 
 
 class Builder:
@@ -331,9 +335,32 @@ class Builder:
             a, b = size.args
             if size.op == "length":
                 self._sizes[size] = self._length(a, b)
+            elif size.op == "element":
+                bounds = [self.ints([b]), self.ints([b + 1]), self.ints([1])]
+                self._sizes[size] = self.emit("STRIDED_SLICE", self.setting(a), *bounds, dims=(1,))
             else:
                 self._sizes[size] = self.emit(size.op, self.size(a), self.size(b), dims=(1,))
         return self._sizes[size]
+
+    def setting(self, value: Runtime) -> Wire:
+        """Integers that are computed, as LiteRT takes settings: 32 bits wide, and what is beyond those as far as they go."""
+        key = ("setting", value)
+        if key not in self._forms:
+            wire = self.ask(value)
+            for op, bound in (("MAXIMUM", -FAR), ("MINIMUM", FAR)) if wire.dtype == "int64" else ():
+                wire = self.emit(op, wire, self.scalar(bound, "int64"), dims=wire.dims)
+            self._forms[key] = self.cast(wire, "int32")
+        return self._forms[key]
+
+    def elements(self, value: Runtime, what: str) -> Ints:
+        """Integers that are computed, one by one.
+
+        Raises:
+            Refused: how many there are is only known at run time.
+        """
+        if value.rank != 1 or value.dims[0] is None:
+            raise Refused(f"a number of {what} that only the run time knows")
+        return Ints(Size("element", (value, i)) for i in range(value.dims[0]))
 
     def _length(self, value: Runtime, axis: int) -> Wire:
         wire, order = value.first

@@ -110,23 +110,29 @@ def _scattered(b: Builder, x: Operand, places: Wire, values: Wire, reduction: st
 
 
 @translates("ScatterElements", 11, 13, 16, 18)
-def scatter_elements(
-    b: Builder, x: Operand, indices: Constant, updates: Operand, *, axis: int, reduction: str = "none"
-) -> Stored:
-    """ScatterElements → as ScatterND, at constant positions."""
+def scatter_elements(b: Builder, x: Operand, indices: Operand, updates: Operand, *, axis: int, reduction: str = "none") -> Stored:
+    """ScatterElements → as ScatterND."""
     if reduction not in ("none", "add"):
         raise Refused(f"reduction={reduction}")
     axis %= x.rank
     size = x.dims[axis]
     if size is None:
         raise Refused("positions along an axis whose length only the run time knows")
-    places = np.moveaxis(np.indices(indices.dims, np.int32), 0, -1).copy()
-    places[..., axis] = np.where(indices.value < 0, indices.value + size, indices.value)
-    return _scattered(b, x, b.array(places), b.ask(updates), reduction)
+    if None in indices.dims:
+        raise Refused("a number of updates that only the run time knows")
+    places = np.moveaxis(np.indices([d or 0 for d in indices.dims], np.int32), 0, -1).copy()
+    if isinstance(indices, Constant):
+        places[..., axis] = np.where(indices.value < 0, indices.value + size, indices.value)
+        return _scattered(b, x, b.array(places), b.ask(updates), reduction)
+    along = b.cast(_from_start(b, x, indices, axis), "int32")
+    others = [b.array(places[..., a : a + 1]) for a in range(x.rank)]
+    others[axis] = b.expand_dims(along, x.rank)
+    joined = b.emit("CONCATENATION", *others, dims=(*indices.dims, x.rank), axis=x.rank) if x.rank > 1 else others[0]
+    return _scattered(b, x, joined, b.ask(updates), reduction)
 
 
 @translates("Scatter", 9, 11)
-def scatter(b: Builder, x: Operand, indices: Constant, updates: Operand, *, axis: int) -> Stored:
+def scatter(b: Builder, x: Operand, indices: Operand, updates: Operand, *, axis: int) -> Stored:
     """Scatter → as ScatterElements."""
     return scatter_elements(b, x, indices, updates, axis=axis)
 
@@ -164,13 +170,14 @@ INT64 = 4
 
 
 @translates("TopK", 1, 10, 11, 24)
-def top_k(b: Builder, x: Runtime, k: Ints, *, axis: int, largest: int = 1, sorted: int = 1) -> list[Stored]:
+def top_k(b: Builder, x: Runtime, k: Ints | Runtime, *, axis: int, largest: int = 1, sorted: int = 1) -> list[Stored]:
     """TopK → TOPK_V2, of the negative for the smallest."""
     wire, order = b.with_last(x, axis)
-    count = k.fixed("their number")[0]
+    count = None if isinstance(k, Runtime) else k.fixed("their number")[0]
+    number = b.reshape(b.setting(k), ()) if isinstance(k, Runtime) else b.scalar(count or 0, "int32")
     dims = (*wire.dims[:-1], count)
     data = wire if largest else _mirrored(b, wire)
-    values, places = b.emit_several("TOPK_V2", data, b.scalar(count, "int32"), outputs=[(dims, None), (dims, "int32")])
+    values, places = b.emit_several("TOPK_V2", data, number, outputs=[(dims, None), (dims, "int32")])
     found = values if largest else _mirrored(b, values)
     return [Stored(found, order), Stored(b.cast(places, "int64"), order)]
 
@@ -183,26 +190,39 @@ def _mirrored(b: Builder, wire: Wire) -> Wire:
 
 
 @translates("OneHot", 9, 11, 28)
-def one_hot(b: Builder, indices: Runtime, depth: Constant, values: Constant, *, axis: int) -> Stored:
+def one_hot(b: Builder, indices: Runtime, depth: Operand, values: Operand, *, axis: int) -> Stored:
     """OneHot → ONE_HOT."""
-    count = int(depth.number())
+    fixed = int(depth.number()) if isinstance(depth, Constant) else None
+    count = b.reshape(b.setting(depth), ()) if isinstance(depth, Runtime) else b.scalar(fixed or 0, "int32")
     wire = b.ask(indices)
     if wire.dtype not in ("int32", "int64"):
         raise Refused(f"indices of {wire.dtype}")
     below = b.emit("LESS", wire, b.scalar(0, wire.dtype), dims=wire.dims, dtype="bool")
-    moved = b.emit("ADD", wire, b.scalar(count, wire.dtype), dims=wire.dims)
+    moved = b.emit("ADD", wire, b.cast(count, wire.dtype), dims=wire.dims)
     places = b.emit("SELECT_V2", below, moved, wire, dims=wire.dims, dtype=wire.dtype)
-    off, on = (b.scalar(v.item(), values.dtype) for v in values.value.reshape(-1))
+    off, on = (_element(b, values, i) for i in (0, 1))
     place = axis % (indices.rank + 1)
-    dims = (*wire.dims[:place], count, *wire.dims[place:])
-    made = b.emit("ONE_HOT", places, b.scalar(count, "int32"), on, off, dims=dims, dtype=values.dtype, axis=place)
+    dims = (*wire.dims[:place], fixed, *wire.dims[place:])
+    made = b.emit("ONE_HOT", places, count, on, off, dims=dims, dtype=values.dtype, axis=place)
     return Stored(made, layout.logical(len(dims)))
 
 
+def _element(b: Builder, vector: Operand, index: int) -> Wire:
+    """One element of a vector as a tensor without axes."""
+    if isinstance(vector, Constant):
+        return b.scalar(vector.value[index].item(), vector.dtype)
+    (wire, _), _ = one_of(b, vector.first, 0, index)
+    return b.reshape(wire, ())
+
+
 @translates("CumSum", 11, 14)
-def cum_sum(b: Builder, x: Runtime, axis: Ints, *, exclusive: int, reverse: int) -> Stored:
+def cum_sum(b: Builder, x: Runtime, axis: Ints | Runtime, *, exclusive: int, reverse: int) -> Stored:
     """CumSum → CUMSUM."""
     wire, order = x.first
+    if isinstance(axis, Runtime):
+        wire, place = b.ask(x), b.reshape(b.setting(axis), ())
+        made = b.emit("CUMSUM", wire, place, dims=wire.dims, exclusive=bool(exclusive), reverse=bool(reverse))
+        return Stored(made, layout.logical(x.rank))
     position = order.index(axis.fixed("the axis")[0] % x.rank)
     place = b.scalar(position, "int32")
     made = b.emit("CUMSUM", wire, place, dims=wire.dims, exclusive=bool(exclusive), reverse=bool(reverse))

@@ -36,15 +36,20 @@ def joined(b: Builder, wires: Sequence[Wire], position: int) -> Wire:
 
 
 @translates("Split", 2, 11, 13, 18)
-def split(b: Builder, x: Runtime, sizes: Ints | None = None, *, axis: int, num_outputs: int | None = None) -> list[Stored]:
+def split(
+    b: Builder, x: Runtime, sizes: Ints | Runtime | None = None, *, axis: int, num_outputs: int | None = None
+) -> list[Stored]:
     """Split → SPLIT into equal parts, SPLIT_V elsewhere."""
     assert b.node is not None
     count = len(b.node.outputs)
     wire, order = x.first
     (position,) = layout.positions(order, [axis])
     total = wire.dims[position]
-    if sizes is not None:
-        lengths: list[int | None] = list(sizes.fixed("a length"))
+    lengths: list[int | None]
+    if isinstance(sizes, Runtime):
+        lengths = [None] * count
+    elif sizes is not None:
+        lengths = list(sizes.fixed("a length"))
     elif total is None:
         if num_outputs is not None:
             raise Refused("parts of a size that only the run time knows")
@@ -59,9 +64,9 @@ def split(b: Builder, x: Runtime, sizes: Ints | None = None, *, axis: int, num_o
     outputs: list[tuple[Dims, None]] = [((*wire.dims[:position], n, *wire.dims[position + 1 :]), None) for n in lengths]
     own, fit = wire.dtype, fitting("SPLIT", wire.dtype) or wire.dtype
     data = b.cast(wire, fit)
-    if len(set(lengths)) == 1:
+    if len(set(lengths)) == 1 and not isinstance(sizes, Runtime):
         parts = b.emit_several("SPLIT", b.scalar(position, "int32"), data, outputs=outputs, numSplits=count)
     else:
-        fixed = b.ints([n for n in lengths if n is not None])
-        parts = b.emit_several("SPLIT_V", data, fixed, b.scalar(position, "int32"), outputs=outputs, numSplits=count)
+        given = b.setting(sizes) if isinstance(sizes, Runtime) else b.ints([n for n in lengths if n is not None])
+        parts = b.emit_several("SPLIT_V", data, given, b.scalar(position, "int32"), outputs=outputs, numSplits=count)
     return [Stored(b.cast(p, own), order) for p in parts]

@@ -8,19 +8,25 @@ from typing import Any
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.values import Ints, Runtime, Stored, Wire
-from mlconverter.formats.tflite.layout import positions, without
+from mlconverter.formats.tflite.layout import logical, permutation, positions, without
 
 EXTREMES = ("REDUCE_MAX", "REDUCE_MIN")
 """Of nothing they are infinite, which only real numbers can be."""
 
 
-def reduced(b: Builder, op: str, x: Runtime | Stored, axes: Sequence[int], *, keep: bool) -> Stored:
+Axes = Sequence[int] | Wire
+"""Logical axes, or a tensor of them."""
+
+
+def reduced(b: Builder, op: str, x: Runtime | Stored, axes: Axes, *, keep: bool) -> Stored:
     """A value reduced over logical axes.
 
     Raises:
         Refused: LiteRT does not reduce such data.
     """
     wire, order = x.first if isinstance(x, Runtime) else x
+    if isinstance(axes, Wire):
+        return _reduced_over(b, op, Stored(wire, order), axes, keep)
     along = {a % len(order) for a in axes}
     if not along:
         return Stored(wire, order)
@@ -32,18 +38,32 @@ def reduced(b: Builder, op: str, x: Runtime | Stored, axes: Sequence[int], *, ke
     return Stored(result, order if keep else without(order, along))
 
 
+def _reduced_over(b: Builder, op: str, x: Stored, axes: Wire, keep: bool) -> Stored:
+    """A value reduced over axes that are computed."""
+    wire = b.transpose(x.wire, permutation(x.order, logical(x.wire.rank)))
+    if 0 in wire.dims:
+        raise Refused(f"{op} of nothing")
+    dims = b.out_dims()
+    return Stored(b.move(op, wire, axes, dims=dims, keepDims=keep), logical(len(dims)))
+
+
 def each(b: Builder, op: str, stored: Stored) -> Stored:
     """An operator of one operand on a stored value."""
     return Stored(b.emit(op, stored.wire, dims=stored.wire.dims), stored.order)
 
 
-Step = Callable[[Builder, Stored, Sequence[int], bool], Stored]
+Step = Callable[[Builder, Stored, Axes, bool], Stored]
 
 
 def _reduction(name: str, versions: tuple[int, ...], becomes: str, step: Step) -> None:
     def translator(
-        b: Builder, x: Runtime, axes: Ints | None = None, *, keepdims: int, noop_with_empty_axes: int = 0, **_: Any
+        b: Builder, x: Runtime, axes: Ints | Runtime | None = None, *, keepdims: int, noop_with_empty_axes: int = 0, **_: Any
     ) -> Stored:
+        if isinstance(axes, Runtime):
+            if axes.dims != (0,):
+                b.elements(axes, "axes")  # none at all would have another meaning
+                return step(b, x.first, b.setting(axes), bool(keepdims))
+            axes = None
         every = [] if noop_with_empty_axes else list(range(x.rank))
         return step(b, x.first, axes.fixed("an axis") if axes else every, bool(keepdims))
 
@@ -56,15 +76,19 @@ def _plain(op: str) -> Step:
     return lambda b, x, axes, keep: reduced(b, op, x, axes, keep=keep)
 
 
-def _sum_of_squares(b: Builder, x: Stored, axes: Sequence[int], keep: bool) -> Stored:
+def _sum_of_squares(b: Builder, x: Stored, axes: Axes, keep: bool) -> Stored:
     squares = Stored(b.compute("MUL", x.wire, x.wire, dims=x.wire.dims), x.order)
     return reduced(b, "SUM", squares, axes, keep=keep)
 
 
-def _log_sum_exp(b: Builder, x: Stored, axes: Sequence[int], keep: bool) -> Stored:
+def _log_sum_exp(b: Builder, x: Stored, axes: Axes, keep: bool) -> Stored:
     # The largest is taken out first: without that exp overflows.
     largest = reduced(b, "REDUCE_MAX", x, axes, keep=True)
     rest = Stored(b.emit("SUB", x.wire, largest.wire, dims=x.wire.dims), x.order)
+    if isinstance(axes, Wire):
+        sums = each(b, "LOG", reduced(b, "SUM", each(b, "EXP", rest), axes, keep=keep)).wire
+        highest = reduced(b, "REDUCE_MAX", x, axes, keep=keep)
+        return Stored(b.emit("ADD", sums, highest.wire, dims=sums.dims), highest.order)
     logs = each(b, "LOG", reduced(b, "SUM", each(b, "EXP", rest), axes, keep=True))
     total = Stored(b.emit("ADD", logs.wire, largest.wire, dims=logs.wire.dims), x.order)
     if keep:

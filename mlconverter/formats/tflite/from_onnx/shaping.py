@@ -9,6 +9,7 @@ import numpy as np
 
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.from_onnx.builder import Builder
+from mlconverter.formats.tflite.from_onnx.computed import squeezed_by_tensor, unsqueezed_by_tensor
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Dims, Ints, Operand, Runtime, Size, Stored, Wire, known
 from mlconverter.formats.tflite.layout import Order
@@ -26,12 +27,11 @@ def reshape(b: Builder, x: Runtime, shape: Ints | Runtime, *, allowzero: int = 0
 def _reshape_to_tensor(b: Builder, x: Runtime, shape: Runtime, allowzero: int) -> Stored:
     """To a shape that is computed: LiteRT reads a 0 in it as no element, ONNX as the size that is there."""
     dims = b.out_dims()
-    target = b.cast(b.ask(shape), "int32")
-    if not allowzero and x.rank == len(dims):
+    target = b.setting(shape)
+    if not allowzero:
         zero = b.emit("EQUAL", target, b.scalar(0, "int32"), dims=target.dims, dtype="bool")
-        target = b.emit("SELECT_V2", zero, b.shape(x.sizes), target, dims=target.dims, dtype="int32")
-    elif not allowzero:
-        raise Refused("a shape that is computed, in which zeros have a meaning")
+        own = [*x.sizes, *[0] * len(dims)][: len(dims)]
+        target = b.emit("SELECT_V2", zero, b.shape(own), target, dims=target.dims, dtype="int32")
     return Stored(b.emit("RESHAPE", b.ask(x), target, dims=dims), layout.logical(len(dims)))
 
 
@@ -116,8 +116,10 @@ def renamed(x: Runtime, perm: list[int]) -> Runtime:
 
 
 @translates("Squeeze", 1, 11, 13, 21, 23, 24, 25)
-def squeeze(b: Builder, x: Runtime, axes: Ints | None = None) -> Stored:
+def squeeze(b: Builder, x: Runtime, axes: Ints | Runtime | None = None) -> Stored:
     """Squeeze → RESHAPE or SQUEEZE."""
+    if isinstance(axes, Runtime):
+        return squeezed_by_tensor(b, x, axes)
     if axes is None:
         if None in x.dims:
             raise Refused("which axes have one element is only known at run time")
@@ -134,8 +136,10 @@ def squeezed(b: Builder, x: Stored, axes: list[int]) -> Stored:
 
 
 @translates("Unsqueeze", 1, 11, 13, 21, 23, 24, 25)
-def unsqueeze(b: Builder, x: Runtime, axes: Ints) -> Stored:
+def unsqueeze(b: Builder, x: Runtime, axes: Ints | Runtime) -> Stored:
     """Unsqueeze → RESHAPE or EXPAND_DIMS."""
+    if isinstance(axes, Runtime):
+        return unsqueezed_by_tensor(b, x, axes)
     rank = x.rank + len(axes)
     wire, order = x.first
     places: list[int] = []
@@ -156,7 +160,7 @@ def unsqueeze(b: Builder, x: Runtime, axes: Ints) -> Stored:
 def expand(b: Builder, x: Operand, shape: Ints | Runtime) -> Stored:
     """Expand → BROADCAST_TO."""
     if isinstance(shape, Runtime):
-        raise Refused("a shape that is computed")
+        shape = b.elements(shape, "axes")
     rank = max(x.rank, len(shape))
     own: list[int | Size] = list(x.dims) if isinstance(x, Constant) else x.sizes
     have = [*[1] * (rank - x.rank), *own]
@@ -193,17 +197,21 @@ def tile(b: Builder, x: Runtime, repeats: Ints | Runtime) -> Stored:
 
 
 @translates("Trilu", 14)
-def trilu(b: Builder, x: Runtime, k: Ints | None = None, *, upper: int) -> Stored:
-    """Trilu → SELECT_V2 by a constant triangle."""
+def trilu(b: Builder, x: Runtime, k: Ints | Runtime | None = None, *, upper: int) -> Stored:
+    """Trilu → SELECT_V2 by a constant triangle, or by one that GREATER_EQUAL or LESS_EQUAL makes."""
     rows, columns = x.dims[-2:]
     if rows is None or columns is None:
         raise Refused("a matrix of a size that only the run time knows")
-    diagonal = k.fixed("the diagonal")[0] if k else 0
-    triangle = np.ones((rows, columns), bool)
-    kept = np.triu(triangle, diagonal) if upper else np.tril(triangle, diagonal)
+    above = np.arange(columns, dtype=np.int32) - np.arange(rows, dtype=np.int32)[:, None]
+    if isinstance(k, Runtime):
+        op = "GREATER_EQUAL" if upper else "LESS_EQUAL"
+        kept = b.emit(op, b.array(above), b.reshape(b.setting(k), ()), dims=(rows, columns), dtype="bool")
+    else:
+        diagonal = k.fixed("the diagonal")[0] if k else 0
+        kept = b.array(above >= diagonal if upper else above <= diagonal)
     wire = b.ask(x)
     zero = b.scalar(0, wire.dtype)
-    return Stored(b.emit("SELECT_V2", b.array(kept), wire, zero, dims=wire.dims, dtype=wire.dtype), layout.logical(x.rank))
+    return Stored(b.emit("SELECT_V2", kept, wire, zero, dims=wire.dims, dtype=wire.dtype), layout.logical(x.rank))
 
 
 @translates("Identity", 1, 13, 14, 16, 19, 21, 23, 24, 25)

@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mlconverter.formats.tflite.from_onnx.builder import Builder
+from mlconverter.formats.tflite.from_onnx.builder import FAR, Builder
+from mlconverter.formats.tflite.from_onnx.computed import sliced_by_tensors
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Ints, Operand, Runtime, Size, Stored, Wire
 from mlconverter.formats.tflite.layout import Order, positions
-
-FAR = 2**31 - 1
-"""From here on a bound means "all that there is"."""
+from mlconverter.hub.sizes import never_negative
 
 
 class Part(NamedTuple):
@@ -26,8 +25,19 @@ class Part(NamedTuple):
 
 
 @translates("Slice", 1, 10, 11, 13)
-def slice_(b: Builder, x: Runtime, starts: Ints, ends: Ints, axes: Ints | None = None, steps: Ints | None = None) -> Stored:
+def slice_(
+    b: Builder,
+    x: Runtime,
+    starts: Ints | Runtime,
+    ends: Ints | Runtime,
+    axes: Ints | Runtime | None = None,
+    steps: Ints | Runtime | None = None,
+) -> Stored:
     """Slice → STRIDED_SLICE."""
+    if any(isinstance(setting, Runtime) for setting in (starts, ends, axes, steps)):
+        return sliced_by_tensors(b, x, starts, ends, axes, steps)
+    assert not isinstance(starts, Runtime) and not isinstance(ends, Runtime)
+    assert not isinstance(axes, Runtime) and not isinstance(steps, Runtime)
     along = axes.fixed("an axis") if axes is not None else list(range(len(starts)))
     strides = steps.fixed("a step") if steps is not None else [1] * len(starts)
     parts = {}
@@ -87,11 +97,15 @@ def _within(bound: int | Size) -> int | Size:
 
 
 @translates("Pad", 2, 11, 13, 18, 19, 21, 23, 24, 25)
-def pad(b: Builder, x: Runtime, pads: Ints, value: Operand | None = None, axes: Ints | None = None, *, mode: str) -> Stored:
+def pad(
+    b: Builder, x: Runtime, pads: Ints | Runtime, value: Operand | None = None, axes: Ints | None = None, *, mode: str
+) -> Stored:
     """Pad → PAD or PADV2, MIRROR_PAD, or GATHER for edges; STRIDED_SLICE where it takes away."""
+    if isinstance(pads, Runtime):
+        pads = b.elements(pads, "sizes")
     along = list(range(x.rank)) if axes is None else [a % x.rank for a in axes.fixed("an axis")]
     begins, ends = dict(zip(along, pads[: len(along)], strict=True)), dict(zip(along, pads[len(along) :], strict=True))
-    cut = {a: _kept(x.dims[a], begins[a], ends[a]) for a in along if _is_negative(begins[a]) or _is_negative(ends[a])}
+    cut = {a: _kept(x, a, begins[a], ends[a]) for a in along if _takes_away(begins[a]) or _takes_away(ends[a])}
     wire, order = sliced(b, x.first, cut)
     before = [_added(begins.get(axis, 0)) for axis in order]
     behind = [_added(ends.get(axis, 0)) for axis in order]
@@ -103,18 +117,25 @@ def pad(b: Builder, x: Runtime, pads: Ints, value: Operand | None = None, axes: 
     return Stored(_continued(b, wire, fixed[0], fixed[1], mode), order)
 
 
-def _is_negative(size: int | Size) -> bool:
-    return isinstance(size, int) and size < 0
+def _takes_away(size: int | Size) -> bool:
+    """Whether a padding is below zero, or may be."""
+    return not never_negative(size)
 
 
 def _added(size: int | Size) -> int | Size:
-    return max(size, 0) if isinstance(size, int) else size
+    if isinstance(size, int):
+        return max(size, 0)
+    return size if never_negative(size) else Size("MAXIMUM", (size, 0))
 
 
-def _kept(size: int | None, begin: int | Size, end: int | Size) -> Part:
-    start = -begin if isinstance(begin, int) and begin < 0 else 0
-    stop = end if isinstance(end, int) and end < 0 else None
-    return Part(start, stop, 1, None if size is None else size - start + (stop or 0))
+def _kept(x: Runtime, axis: int, begin: int | Size, end: int | Size) -> Part:
+    if isinstance(begin, int) and isinstance(end, int):
+        start, stop, size = max(-begin, 0), min(end, 0) or None, x.dims[axis]
+        return Part(start, stop, 1, None if size is None else size - start + (stop or 0))
+    start_at = max(-begin, 0) if isinstance(begin, int) else Size("MAXIMUM", (0 - begin, 0))
+    taken = min(end, 0) if isinstance(end, int) else Size("MINIMUM", (end, 0))
+    length = x.length(axis)
+    return Part(start_at, length + taken, 1, None)
 
 
 def _filled(b: Builder, wire: Wire, before: Sequence[int | Size], behind: Sequence[int | Size], value: Operand | None) -> Wire:

@@ -134,11 +134,11 @@ Operand = Runtime | Constant
 
 @dataclass(frozen=True)
 class Size:
-    """An integer that the run time knows: the length of an axis, and arithmetic on such.
+    """An integer that the run time knows: the length of an axis, an element of a tensor, and arithmetic on such.
 
     Attributes:
-        op: ``"length"``, or the TFLite operator that computes it.
-        args: a value and its axis, or the operands.
+        op: ``"length"``, ``"element"``, or the TFLite operator that computes it.
+        args: a value and its axis, a value and the element's index, or the operands.
     """
 
     op: str
