@@ -34,7 +34,8 @@ $(ZOO): $(STAMP)
 
 test-zoo: $(ZOO) ## the long runs over real models and many architectures
 	$(BIN)/python -m pytest -n $(WORKERS) -m zoo $(ARGS)
-	$(BIN)/python -m tests.architectures --workers $(WORKERS)
+	$(BIN)/python -m tests.architectures --to torch --workers $(WORKERS)
+	$(BIN)/python -m tests.architectures --to tflite --workers $(WORKERS)
 
 check: $(STAMP) ## style, types and architecture, in under a minute
 	$(BIN)/ruff check

@@ -53,6 +53,17 @@ class Row:
         """For a report."""
         return asdict(self)
 
+    def numbers(self) -> dict[str, str]:
+        """What stands in the columns of a table."""
+        return {
+            "to ONNX, s": f"{self.to_onnx:.1f}",
+            "to torch, s": f"{self.to_torch:.2f}",
+            "outputs": f"{self.difference:.0e}",
+            "parameters": f"{self.parameters:,}",
+            "loss moved": f"{self.moved:.0%}",
+            "losses": f"{self.losses:.0e}",
+        }
+
 
 def examine_alone(name: str) -> Row:
     """Take a network there and back in a process that leaves the other cores to others."""
@@ -78,8 +89,7 @@ def examine(architecture: Architecture) -> Row:
 
 def _examine(architecture: Architecture, row: Row) -> None:
     original = architecture.make()
-    dtypes = dict.fromkeys(architecture.integers, "int64")
-    shapes = [(s, dtypes[i]) if i in dtypes else s for i, s in enumerate(architecture.shapes)]
+    shapes = shapes_of(architecture)
     start = time.perf_counter()
     exported = Converter(copy.deepcopy(original), input_shape=shapes, verify=False).to_onnx()
     row.stage, row.to_onnx = "convert", time.perf_counter() - start
@@ -112,6 +122,11 @@ def _examine(architecture: Architecture, row: Row) -> None:
     row.stage = "ok"
 
 
+def shapes_of(architecture: Architecture) -> list[Any]:
+    """What a converter is told about the inputs."""
+    return [(s, "int64") if i in architecture.integers else s for i, s in enumerate(architecture.shapes)]
+
+
 def _flat(result: Any) -> list[torch.Tensor]:
     if isinstance(result, torch.Tensor):
         return [result]
@@ -121,13 +136,9 @@ def _flat(result: Any) -> list[torch.Tensor]:
 
 def _difference(original: nn.Module, module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[float, float]:
     """The largest difference of any output as part of its largest value, and what is allowed."""
-    double = copy.deepcopy(original).double()
     with torch.no_grad():
         want, got = _flat(original(*inputs)), _flat(module(*inputs))
-        try:
-            exact = _flat(double(*(i.double() if i.is_floating_point() else i for i in inputs)))
-        except RuntimeError:  # a network that makes single-precision tensors of its own: nobody knows its rounding
-            exact = want
+    exact = in_double(original, inputs) or want
     assert [w.shape for w in want] == [g.shape for g in got], "outputs have other shapes"
     worst, allowed = 0.0, RTOL
     for w, g, e in zip(want, got, exact, strict=True):
@@ -135,6 +146,15 @@ def _difference(original: nn.Module, module: nn.Module, inputs: tuple[torch.Tens
         worst = max(worst, float((w - g).abs().max()) / scale)
         allowed = max(allowed, OWN_ROUNDING * float((w - e).abs().max()) / scale)
     return worst, allowed
+
+
+def in_double(original: nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor] | None:
+    """What a network gives in double precision; ``None`` where it makes single-precision tensors of its own."""
+    try:
+        with torch.no_grad():
+            return _flat(copy.deepcopy(original).double()(*(i.double() if i.is_floating_point() else i for i in inputs)))
+    except RuntimeError:
+        return None
 
 
 def _loss(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:

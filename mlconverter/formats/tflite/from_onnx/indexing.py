@@ -78,11 +78,10 @@ def _places_from_start(b: Builder, x: Operand, places: Operand) -> Wire:
         raise Refused("positions over a number of axes that only the run time knows")
     sizes = x.dims[:depth]
     if isinstance(places, Constant) and (places.value >= 0).all():
-        return b.cast(b.ask(places), "int32")
-    if None in sizes:
-        raise Refused("positions along an axis whose length only the run time knows")
+        return b.cast(b.ask(places), "int32")  # none of them counts from the end
     wire = b.cast(b.ask(places), "int32")
-    return b.emit("FLOOR_MOD", wire, b.ints([s for s in sizes if s is not None]), dims=wire.dims)
+    lengths = b.shape(x.sizes[:depth]) if isinstance(x, Runtime) else b.ints(s or 0 for s in sizes)
+    return b.emit("FLOOR_MOD", wire, lengths, dims=wire.dims)
 
 
 @translates("ScatterND", 11, 13, 16, 18)

@@ -1,0 +1,107 @@
+"""What becomes of a network on its way torch → ONNX → TFLite: its results under LiteRT, and what it is made of."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from mlconverter import Converter
+from mlconverter.errors import MLConverterError
+from mlconverter.formats.onnx.runner import OnnxRuntimeRunner
+from mlconverter.hub.onnx_io import OnnxIO
+from tests.architectures.examine import OWN_ROUNDING, in_double, shapes_of
+from tests.architectures.specs import Architecture, architectures
+
+RTOL = 1e-3
+
+
+@dataclass
+class Row:
+    """What was found of one network.
+
+    Attributes:
+        stage: how far it came: ``export``, ``refused``, ``runs``, ``outputs`` or ``ok``.
+        reason: why no further.
+        to_tflite: seconds, unverified.
+        difference: of the outputs from ONNX Runtime's, as part of their largest value.
+        operators: of the file.
+        transposes: among them.
+    """
+
+    name: str
+    stage: str = "export"
+    reason: str = ""
+    to_tflite: float = math.nan
+    difference: float = math.nan
+    operators: int = 0
+    transposes: int = 0
+
+    def asdict(self) -> dict[str, Any]:
+        """For a report."""
+        return asdict(self)
+
+    def numbers(self) -> dict[str, str]:
+        """What stands in the columns of a table."""
+        return {
+            "to TFLite, s": f"{self.to_tflite:.2f}",
+            "outputs": f"{self.difference:.0e}",
+            "operators": str(self.operators),
+            "transposes": str(self.transposes),
+        }
+
+
+def examine_alone(name: str) -> Row:
+    """Take a network to TFLite in a process that leaves the other cores to others."""
+    torch.set_num_threads(1)
+    return examine(architectures()[name])
+
+
+def examine(architecture: Architecture) -> Row:
+    """Take a network to TFLite."""
+    row = Row(architecture.name)
+    warnings.simplefilter("ignore")
+    torch.manual_seed(0)
+    try:
+        _examine(architecture, row)
+    except MLConverterError as error:
+        row.reason = f"{type(error).__name__}: {error}"
+    except AssertionError as error:
+        row.reason = str(error)
+    except Exception as error:  # one network that fails in a way nobody thought of must not end the run
+        row.reason = f"unexpected {type(error).__name__}: {error}"
+    return row
+
+
+def _examine(architecture: Architecture, row: Row) -> None:
+    original = architecture.make()
+    exported = Converter(original, input_shape=shapes_of(architecture), verify=False).to_onnx()
+    row.stage = "refused"
+    start = time.perf_counter()
+    made = Converter(exported, verify=False).to_tflite()
+    row.to_tflite = time.perf_counter() - start
+    names = [o.op for graph in made.structure.subgraphs for o in graph.operators]
+    row.operators, row.transposes = len(names), names.count("TRANSPOSE")
+    row.stage = "runs"
+    signature = OnnxIO(exported).signature
+    inputs = architecture.inputs(1)
+    feeds = {spec.name: x.numpy() for spec, x in zip(signature.inputs, inputs, strict=True)}
+    with OnnxRuntimeRunner(exported, signature) as source, made.runner(num_threads=1) as runner:
+        want, got = source.run(feeds), runner.run(feeds)
+    row.stage = "outputs"
+    assert list(got) == list(want), "outputs have other names"
+    worst, allowed = 0.0, RTOL
+    for (name, expected), exact in zip(want.items(), in_double(original, inputs) or [None] * len(want), strict=True):
+        assert got[name].shape == expected.shape, f"'{name}' has another shape"
+        scale = float(np.abs(expected).max(initial=0)) or 1.0
+        worst = max(worst, float(np.abs(got[name] - expected).max(initial=0)) / scale)
+        if exact is not None:
+            allowed = max(allowed, OWN_ROUNDING * float(np.abs(exact.numpy() - expected).max(initial=0)) / scale)
+    row.difference = worst
+    assert worst <= allowed, f"outputs differ by {worst:.1e} of the largest, allowed {allowed:.1e}"
+    row.stage = "ok"
