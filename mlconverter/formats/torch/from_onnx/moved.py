@@ -65,17 +65,23 @@ class Elements:
         if const.value.ndim == 2:
             rows, columns = const.value.shape
             ways.append((const.seen(Transpose((1, 0))), _ranges(flat % columns * rows + flat // columns)))
-        seen, ranges = min(ways, key=lambda way: len(way[1]))
-        if len(ranges) > MOST_PARTS or any(before[1] > after[0] for before, after in pairwise(sorted(ranges))):
+        known = [(seen, ranges) for seen, ranges in ways if ranges is not None]
+        if not known:
+            return None
+        seen, ranges = min(known, key=lambda way: len(way[1]))
+        if any(before[1] > after[0] for before, after in pairwise(sorted(ranges))):
             return None  # what is there twice has no way back
         if ranges == [(0, seen.value.size)] and seen.value.shape == positions.shape:
             return seen
         return seen.seen(Parts(tuple(ranges), positions.shape))
 
 
-def _ranges(flat: Array) -> list[tuple[int, int]]:
-    """Positions as ranges that follow one another."""
-    cuts = [0, *(np.flatnonzero(np.diff(flat) != 1) + 1).tolist(), flat.size]
+def _ranges(flat: Array) -> list[tuple[int, int]] | None:
+    """Positions as ranges that follow one another; ``None`` for too many."""
+    inner = np.flatnonzero(np.diff(flat) != 1) + 1
+    if inner.size >= MOST_PARTS:
+        return None
+    cuts = [0, *inner.tolist(), flat.size]
     return [(int(flat[a]), int(flat[b - 1]) + 1) for a, b in pairwise(cuts)]
 
 
