@@ -17,6 +17,7 @@ def drop_noops(model: ir.Model) -> bool:
     dropped = False
     for graph in model.graphs():
         for node in specified(model, graph):
+            dropped |= node.op_type == "Concat" and _without_nothing(node)
             check = _CHECKS.get(node.op_type)
             if check is None or node.inputs[0] is None or node.outputs[0].is_graph_output():
                 continue
@@ -27,6 +28,22 @@ def drop_noops(model: ir.Model) -> bool:
                 graph.remove(node, safe=True)
                 dropped = True
     return dropped
+
+
+def _without_nothing(node: ir.Node) -> bool:
+    """Leave out of a Concat what has no elements and the rank of the others; whether there was anything."""
+    axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 1  # which was the default once
+    kept = [v for v in node.inputs if v is None or v.shape is None or not _has_none(v.shape, axis)]
+    if not kept or len(kept) == len(node.inputs):
+        return False
+    for position, value in enumerate(kept):
+        node.replace_input_with(position, value)
+    node.resize_inputs(len(kept))
+    return True
+
+
+def _has_none(shape: ir.Shape, axis: int) -> bool:
+    return -len(shape) <= axis < len(shape) and shape[axis] == 0
 
 
 def _transpose(node: ir.Node, call: Call) -> ir.Value | None:

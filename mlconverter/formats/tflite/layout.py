@@ -93,6 +93,16 @@ def broadcast_gaps(order: Order, rank: int) -> tuple[int, ...]:
     return tuple(i for i, axis in enumerate(order) if axis < missing and i > first)
 
 
+def product(sizes: Iterable[int | None]) -> int | None:
+    """The size of axes that are merged, ``None`` where one of them is free."""
+    result = 1
+    for size in sizes:
+        if size is None:
+            return None
+        result *= size
+    return result
+
+
 def most_common(available: Sequence[Collection[Order]]) -> Order:
     """The order that spares the most transposes, given the orders in which each operand stands; the earliest of equals."""
     counts: dict[Order, int] = {}

@@ -489,3 +489,42 @@ def test_a_batch_is_freed_on_request_and_only_where_that_is_right():
     mixed = said(model([node("Softmax", "x", "y", axis=0)], {"x": (1, 4)}, {"y": FLOAT}), 1, 4)
     with pytest.raises(ConversionError, match="cannot be freed"):
         Converter(mixed, verify=False).to_tflite(dynamic_batch=True)
+
+
+# -- more axes than the kernels take -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "perm"),
+    [
+        ((N, 2, 3, 2, 3, 2, 2), [0, 1, 3, 5, 2, 4, 6]),
+        ((N, 2, 3, 4, 1, 2, 1, 3), [0, 1, 3, 5, 2, 4, 7, 6]),
+        ((2, 1, 2, 1, 3, 1, 2, 2), [6, 7, 0, 1, 2, 5, 3, 4]),
+        ((2, 1, 3, 1, 2, 1, 1), [4, 5, 6, 2, 3, 0, 1]),
+    ],
+)
+def test_transposes_of_many_axes(shape, perm):
+    made = check(model([node("Transpose", "x", "t", perm=perm), node("Relu", "t", "y")], {"x": shape}, {"y": FLOAT}))
+    assert operators(made)["TRANSPOSE"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("axes", "starts", "ends", "steps"),
+    [([2], [1], [3], [1]), ([0, 5], [1, 0], [9, 2], [1, 1]), ([1, 3, 4], [0, -1, 1], [2, -9, 9], [2, -1, 1])],
+)
+def test_slices_of_many_axes(axes, starts, ends, steps):
+    settings = {"s": starts, "e": ends, "a": axes, "t": steps}
+    weights = {k: np.array(v, np.int64) for k, v in settings.items()}
+    check(model([node("Slice", "x s e a t", "y")], {"x": (3, 2, 4, 2, 3, 4)}, {"y": FLOAT}, weights))
+
+
+def test_an_element_of_many_axes():
+    weights = {"i": np.array(1, np.int64)}
+    check(model([node("Gather", "x i", "y", axis=3)], {"x": (N, 2, 4, 2, 3, 4)}, {"y": FLOAT}, weights))
+
+
+def test_joining_nothing():
+    weights = {k: np.array([v], np.int64) for k, v in {"zero": 0, "one": 1}.items()}
+    nodes = [node("Slice", "x zero zero one", "none"), node("Concat", "x none", "y", axis=1)]
+    made = check(model(nodes, {"x": (N, 3, 4)}, {"y": FLOAT}, weights))
+    assert "CONCATENATION" not in operators(made)

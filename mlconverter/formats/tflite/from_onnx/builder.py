@@ -267,7 +267,23 @@ class Builder:
         moved = [p for p in perm if wire.dims[p] != 1]
         if moved == sorted(moved) and dims.count(None) <= 1:
             return self.reshape(wire, dims)
+        if wire.rank > KERNELS["TRANSPOSE"].rank and dims.count(None) <= 1:
+            return self.reshape(self._transposed_in_runs(wire, perm), dims)
         return self.emit("TRANSPOSE", wire, self.ints(perm), dims=dims)
+
+    def _transposed_in_runs(self, wire: Wire, perm: Sequence[int]) -> Wire:
+        """A transpose of as few axes as do it: those that stay neighbours are one, and those of size 1 are none."""
+        runs: list[list[int]] = []
+        for p in (p for p in perm if wire.dims[p] != 1):
+            between = range(runs[-1][-1] + 1, p) if runs and runs[-1][-1] < p else None
+            if between is not None and all(wire.dims[axis] == 1 for axis in between):
+                runs[-1].append(p)
+            else:
+                runs.append([p])
+        merged = sorted(runs)
+        flat = self.reshape(wire, [layout.product(wire.dims[p] for p in run) for run in merged])
+        moved = [merged.index(run) for run in runs]
+        return self.emit("TRANSPOSE", flat, self.ints(moved), dims=tuple(flat.dims[m] for m in moved))
 
     def reshape(self, wire: Wire, sizes: Sequence[int | Size | None]) -> Wire:
         """The tensor's elements under another shape.

@@ -9,9 +9,10 @@ import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.builder import FAR, Builder
 from mlconverter.formats.tflite.from_onnx.computed import sliced_by_tensors
+from mlconverter.formats.tflite.from_onnx.kernels import KERNELS
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
-from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Ints, Operand, Runtime, Size, Stored, Wire
-from mlconverter.formats.tflite.layout import Order, positions
+from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Dims, Ints, Operand, Runtime, Size, Stored, Wire
+from mlconverter.formats.tflite.layout import Order, positions, product
 from mlconverter.hub.sizes import never_negative
 
 
@@ -22,6 +23,10 @@ class Part(NamedTuple):
     stop: int | Size | None
     step: int
     length: int | None
+
+
+WHOLE = Part(None, None, 1, None)
+"""All of an axis."""
 
 
 @translates("Slice", 1, 10, 11, 13)
@@ -70,8 +75,7 @@ def sliced(b: Builder, x: Stored, parts: dict[int, Part]) -> Stored:
         Refused: a part is empty, which LiteRT takes for the whole, of a size that only the run time knows.
     """
     wire, order = x
-    plain = Part(None, None, 1, None)
-    placed = [parts.get(axis, plain) for axis in order]
+    placed = [parts.get(axis, WHOLE) for axis in order]
     dims = tuple(d if axis not in parts else parts[axis].length for d, axis in zip(wire.dims, order, strict=True))
     if all(p.start in (0, None) and p.step == 1 and n == d is not None for p, n, d in zip(placed, dims, wire.dims, strict=True)):
         return x
@@ -79,7 +83,27 @@ def sliced(b: Builder, x: Stored, parts: dict[int, Part]) -> Stored:
         if None in dims:
             raise Refused("an empty part")
         return Stored(b.constant(np.zeros([d or 0 for d in dims], wire.dtype)), order)
-    y = b.emit(
+    if wire.rank > KERNELS["STRIDED_SLICE"].rank:
+        return Stored(_sliced_in_runs(b, wire, placed, dims), order)
+    return Stored(_strided(b, wire, placed, dims), order)
+
+
+def _sliced_in_runs(b: Builder, wire: Wire, placed: Sequence[Part], dims: Sequence[int | None]) -> Wire:
+    """A slice of more axes than the kernel takes: neighbours that are left whole are one."""
+    runs: list[list[int]] = []
+    for position, part in enumerate(placed):
+        whole = part == WHOLE
+        if whole and runs and placed[runs[-1][0]] == WHOLE:
+            runs[-1].append(position)
+        else:
+            runs.append([position])
+    flat = b.reshape(wire, [product(wire.dims[p] for p in run) for run in runs])
+    taken = _strided(b, flat, [placed[run[0]] for run in runs], tuple(product(dims[p] for p in run) for run in runs))
+    return b.reshape(taken, dims)
+
+
+def _strided(b: Builder, wire: Wire, placed: Sequence[Part], dims: Dims) -> Wire:
+    return b.emit(
         "STRIDED_SLICE",
         wire,
         b.shape([0 if p.start is None else _within(p.start) for p in placed]),
@@ -89,7 +113,6 @@ def sliced(b: Builder, x: Stored, parts: dict[int, Part]) -> Stored:
         beginMask=sum(1 << i for i, p in enumerate(placed) if p.start is None),
         endMask=sum(1 << i for i, p in enumerate(placed) if p.stop is None),
     )
-    return Stored(y, order)
 
 
 def _within(bound: int | Size) -> int | Size:
