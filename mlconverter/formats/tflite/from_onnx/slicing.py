@@ -83,13 +83,16 @@ def sliced(b: Builder, x: Stored, parts: dict[int, Part]) -> Stored:
         if None in dims:
             raise Refused("an empty part")
         return Stored(b.constant(np.zeros([d or 0 for d in dims], wire.dtype)), order)
-    if wire.rank > KERNELS["STRIDED_SLICE"].rank:
-        return Stored(_sliced_in_runs(b, wire, placed, dims), order)
-    return Stored(_strided(b, wire, placed, dims), order)
+    if wire.rank <= KERNELS["STRIDED_SLICE"].rank:
+        return Stored(_strided(b, wire, placed, dims), order)
+    for position in (p for p, part in enumerate(placed) if part != WHOLE):
+        alone = [part if p == position else WHOLE for p, part in enumerate(placed)]
+        wire = _sliced_in_runs(b, wire, alone, tuple(dims[p] if p <= position else d for p, d in enumerate(wire.dims)))
+    return Stored(wire, order)
 
 
 def _sliced_in_runs(b: Builder, wire: Wire, placed: Sequence[Part], dims: Sequence[int | None]) -> Wire:
-    """A slice of more axes than the kernel takes: neighbours that are left whole are one."""
+    """A slice along one of more axes than the kernel takes: neighbours that are left whole are one."""
     runs: list[list[int]] = []
     for position, part in enumerate(placed):
         whole = part == WHOLE
