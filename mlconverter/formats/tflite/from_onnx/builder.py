@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from mlconverter.formats.tflite.from_onnx.values import (
     Array,
     Constant,
     Dims,
+    Graph,
     Operand,
     Operation,
     Runtime,
@@ -24,6 +25,13 @@ from mlconverter.formats.tflite.from_onnx.values import (
 )
 from mlconverter.formats.tflite.layout import Order
 from mlconverter.hub.io import dim_of, numpy_name
+
+Walk = Callable[["Builder", ir.Graph, Sequence[Operand]], list[Operand]]
+"""Translates a graph of a node for the operands that are its inputs, and gives its outputs."""
+
+
+def _nothing_to_translate(b: Builder, graph: ir.Graph, given: Sequence[Operand]) -> list[Operand]:
+    raise Refused("a graph within a node that nothing translates")
 
 
 class Builder:
@@ -35,14 +43,19 @@ class Builder:
         shared: tensors of values that more than one node reads, or that are outputs of the graph.
         read: tensors whose elements an operator reads already.
         node: the ONNX node that is being translated.
+        inputs: tensors that are handed to the graph.
+        outer: what writes the graph around this one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, outer: Builder | None = None) -> None:
+        self.outer = outer
+        self.inputs: set[Wire] = set()
         self.operations: list[Operation] = []
         self.producers: dict[Wire, Operation] = {}
         self.shared: set[Wire] = set()
         self.read: set[Wire] = set()
-        self.node: ir.Node | None = None
+        self.node: ir.Node | None = None if outer is None else outer.node
+        self.translate: Walk = _nothing_to_translate if outer is None else outer.translate
         self._forms: dict[tuple[Any, ...], Wire] = {}
         self._sizes: dict[Size | Wire, Wire] = {}
 
@@ -92,16 +105,22 @@ class Builder:
         return self.emit_several(op, *inputs, outputs=[(dims, dtype)], version=version, **options)[0]
 
     def emit_several(
-        self, op: str, *inputs: Wire | None, outputs: Sequence[tuple[Dims, str | None]], version: int = 0, **options: Any
+        self,
+        op: str,
+        *inputs: Wire | None,
+        outputs: Sequence[tuple[Dims, str | None]],
+        version: int = 0,
+        graphs: dict[str, Graph] | None = None,
+        **options: Any,
     ) -> list[Wire]:
-        """Append an operator with several outputs; as :meth:`emit`."""
+        """Append an operator with several outputs, and perhaps graphs that it runs; as :meth:`emit`."""
         data = inputs[DATA_INPUT.get(op, 0)]
         assert data is not None
         reason = refusal(op, data.dtype, max(data.rank, *(len(d) for d, _ in outputs)))
         if reason is not None:
             raise Refused(reason)
         made = [Wire(self._name(op), dims, dtype or data.dtype) for dims, dtype in outputs]
-        operation = Operation(op, list(inputs), made, options, version or KERNELS[op].version)
+        operation = Operation(op, list(inputs), made, options, version or KERNELS[op].version, graphs or {})
         self.operations.append(operation)
         if op != "SHAPE":
             self.read.update(i for i in inputs if i is not None)
@@ -195,8 +214,15 @@ class Builder:
                 self._forms[key] = self.constant(value, operand.name, is_weight=operand.is_weight)
             return self._forms[key]
         if order not in operand.orders:
-            operand.orders[order] = self._transposed(*operand.first, order)
+            wire, have = operand.first
+            operand.orders[order] = self._home(wire).transpose(wire, layout.permutation(have, order))
         return operand.orders[order]
+
+    def _home(self, wire: Wire) -> Builder:
+        """The builder of the graph that a computed tensor is of: what is asked of it is best done there, and once."""
+        if self.outer is None or wire in self.producers or wire in self.inputs:
+            return self
+        return self.outer._home(wire)
 
     def as_is(self, operand: Operand) -> Stored:
         """The operand in the order that is there."""
@@ -217,9 +243,6 @@ class Builder:
     def image(self, operand: Operand) -> Wire:
         """The operand with its second axis last."""
         return self.ask(operand, layout.channels_last(operand.rank))
-
-    def _transposed(self, wire: Wire, have: Order, want: Order) -> Wire:
-        return self.transpose(wire, layout.permutation(have, want))
 
     def together(self, *operands: Operand) -> tuple[Order, list[Wire]]:
         """Operands that are broadcast against each other, in one order and with their axes aligned."""
@@ -337,6 +360,9 @@ class Builder:
 
     def _length(self, value: Runtime, axis: int) -> Wire:
         wire, order = value.first
+        home = self._home(wire)
+        if home is not self:
+            return home.size(Size("length", (value, axis)))
         if wire not in self._sizes:
             self._sizes[wire] = self.emit("SHAPE", wire, dims=(wire.rank,), dtype="int32", outType=2)
         start = order.index(axis)

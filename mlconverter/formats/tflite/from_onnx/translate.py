@@ -18,7 +18,9 @@ from mlconverter.formats.tflite.from_onnx.values import (
     Array,
     Constant,
     Dims,
+    Graph,
     Ints,
+    Operand,
     Runtime,
     Size,
     Sizes,
@@ -42,18 +44,19 @@ class Translation:
     Args:
         model: the graph.
         builder: where the operators are collected.
+        outer: the walk over the graph around the one that a node holds.
     """
 
-    def __init__(self, model: ir.Model, builder: Builder) -> None:
-        self.model, self.builder = model, builder
+    def __init__(self, model: ir.Model, builder: Builder, outer: Translation | None = None) -> None:
+        self.model, self.builder, self.outer = model, builder, outer
         self.values: dict[ir.Value, Value] = {}
-        self.refusals = Refusals(translates.route)
+        self.refusals: Refusals = Refusals(translates.route) if outer is None else outer.refusals
 
-    def run(self) -> tuple[list[Wire], list[Wire]]:
+    def run(self) -> Graph:
         """Translate the whole graph.
 
         Returns:
-            The tensors that are its inputs and its outputs, in order, in the model's own axis order and dtypes.
+            The graph, with its inputs and outputs in order, in the model's own axis order and dtypes.
 
         Raises:
             UnsupportedOpsError: with every node that LiteRT has no kernel for.
@@ -71,7 +74,26 @@ class Translation:
             wire = self._graph_output(value, taken)
             taken.add(wire)
             outputs.append(wire)
-        return inputs, outputs
+        return Graph("main", self.builder.operations, inputs, outputs)
+
+    def nested(self, builder: Builder, graph: ir.Graph, given: Sequence[Operand]) -> list[Operand]:
+        """Translate a graph that a node holds, in terms of operands that are its inputs; its outputs."""
+        before = builder.node, builder.translate
+        inner = Translation(self.model, builder, self)
+        for value, operand in zip(graph.inputs, given, strict=True):
+            inner.values[value] = inner._borrowed(operand)
+        for node in graph:
+            inner._translate(node)
+        results = [inner.value(v) for v in graph.outputs]
+        builder.node, builder.translate = before
+        return [inner._materialised(r) if isinstance(r, Sizes) else r for r in results]
+
+    def _borrowed(self, value: Value) -> Value:
+        """A value of somewhere else, where others may read it as well."""
+        if not isinstance(value, Runtime):
+            return value
+        self.builder.shared.update(value.orders.values())
+        return Runtime(value.name, value.dims, value.dtype, value.orders)
 
     # -- the border --------------------------------------------------------------------------------------------------
 
@@ -106,15 +128,19 @@ class Translation:
         """The translated value, a constant's on first use."""
         found = self.values.get(value)
         if found is None:
-            if value.const_value is None:
+            if value.const_value is not None:
+                found = Constant(value.const_value.numpy(), value.name or "", is_weight(value))
+            elif self.outer is not None:
+                found = self._borrowed(self.outer.value(value))
+            else:
                 raise TranslationError(value.name or "", "graph", f"value '{value.name}' is used before anything computes it")
-            found = self.values[value] = Constant(value.const_value.numpy(), value.name or "", is_weight(value))
+            self.values[value] = found
         return found
 
     def _translate(self, node: ir.Node) -> None:
         version = version_of(node, self.model.opset_imports) or 0
         call = call_of(node, opset_of(node, self.model.opset_imports), version)
-        self.builder.node = node
+        self.builder.node, self.builder.translate = node, self.nested
         try:
             inputs = [self._input(i) for i in call.inputs]
             results = self._known(call, inputs) or self._computed(call, inputs)
