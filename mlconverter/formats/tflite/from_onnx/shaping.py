@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Dims, Ints, Operand, Runtime, Size, Stored, Wire, known
 from mlconverter.formats.tflite.layout import Order
+
+LARGEST = 1 << 16
+"""Elements of a constant that is written out rather than filled at run time."""
 
 
 @translates("Reshape", 1, 5, 13, 14, 19, 21, 23, 24, 25)
@@ -219,8 +223,15 @@ def constant_of_shape(b: Builder, shape: Ints | Runtime, *, value: Array | None 
     if isinstance(shape, Runtime):
         dims = b.out_dims()
         return Stored(_fill(b, b.ask(shape), filler, dims), layout.logical(len(dims)))
-    dims = known(shape)
-    return Stored(_fill(b, b.shape(shape), filler, dims), layout.logical(len(dims)))
+    return Stored(filled(b, shape, filler), layout.logical(len(shape)))
+
+
+def filled(b: Builder, sizes: Sequence[int | Size], filler: Array) -> Wire:
+    """A tensor whose elements are all the same: a constant where its sizes are numbers, and few."""
+    dims = [s for s in sizes if isinstance(s, int)]
+    if len(dims) == len(sizes) and math.prod(dims) <= LARGEST:
+        return b.array(np.full(dims, filler.reshape(())))
+    return _fill(b, b.shape(sizes), filler, known(sizes))
 
 
 def _fill(b: Builder, shape: Wire, filler: Array, dims: tuple[int | None, ...]) -> Wire:
