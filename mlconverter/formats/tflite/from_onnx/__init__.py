@@ -3,7 +3,9 @@
 from mlconverter.formats.tflite.from_onnx import (
     activation,
     casting,
+    control,
     convolution,
+    creation,
     elementwise,
     indexing,
     joining,
@@ -23,8 +25,10 @@ from mlconverter.formats.tflite.from_onnx.ops import translates
 __all__ = [
     "activation",
     "casting",
+    "control",
     "convert",
     "convolution",
+    "creation",
     "elementwise",
     "indexing",
     "joining",

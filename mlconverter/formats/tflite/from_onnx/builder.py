@@ -43,6 +43,7 @@ class Builder:
         shared: tensors of values that more than one node reads, or that are outputs of the graph.
         read: tensors whose elements an operator reads already.
         node: the ONNX node that is being translated.
+        lengths: free sizes of the model's inputs, by their names.
         inputs: tensors that are handed to the graph.
         outer: what writes the graph around this one.
     """
@@ -54,6 +55,7 @@ class Builder:
         self.producers: dict[Wire, Operation] = {}
         self.shared: set[Wire] = set()
         self.read: set[Wire] = set()
+        self.lengths: dict[str, Size] = {} if outer is None else outer.lengths
         self.node: ir.Node | None = None if outer is None else outer.node
         self.translate: Walk = _nothing_to_translate if outer is None else outer.translate
         self._forms: dict[tuple[Any, ...], Wire] = {}
@@ -77,6 +79,22 @@ class Builder:
         """Element type of an output of the current node."""
         assert self.node is not None
         return numpy_name(self.node.outputs[position].dtype)
+
+    def sizes_of(self, value: ir.Value) -> list[int | Size]:
+        """Logical shape of a value of any graph, free sizes as those of the model's inputs that are called the same.
+
+        Raises:
+            Refused: what is not known of it.
+        """
+        sizes = [d if isinstance(d := dim_of(dim), int) else self.lengths.get(str(d)) for dim in value.shape or ()]
+        if value.shape is None or None in sizes:
+            raise Refused("the size of what it collects in every step is only known at run time")
+        return [s for s in sizes if s is not None]
+
+    @staticmethod
+    def stored_dtype(value: ir.Value) -> str:
+        """Element type in which a value of any graph is computed."""
+        return "float32" if (name := numpy_name(value.dtype)) == "float16" else name
 
     def is_read(self, position: int) -> bool:
         """Whether the current node has an output at a position, and anything uses it."""
