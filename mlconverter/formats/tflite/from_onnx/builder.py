@@ -80,21 +80,21 @@ class Builder:
         assert self.node is not None
         return numpy_name(self.node.outputs[position].dtype)
 
-    def sizes_of(self, value: ir.Value) -> list[int | Size]:
+    def sizes_of(self, value: ir.Value, dims: Dims) -> list[int | Size]:
         """Logical shape of a value of any graph, free sizes as those of the model's inputs that are called the same.
 
+        Args:
+            value: the value.
+            dims: its shape as far as it is known.
+
         Raises:
-            Refused: what is not known of it.
+            Refused: a size has no such name.
         """
-        sizes = [d if isinstance(d := dim_of(dim), int) else self.lengths.get(str(d)) for dim in value.shape or ()]
-        if value.shape is None or None in sizes:
+        names = [None] * len(dims) if value.shape is None else [dim_of(d) for d in value.shape]
+        sizes = [self.lengths.get(str(name)) if d is None else d for d, name in zip(dims, names, strict=True)]
+        if None in sizes:
             raise Refused("the size of what it collects in every step is only known at run time")
         return [s for s in sizes if s is not None]
-
-    @staticmethod
-    def stored_dtype(value: ir.Value) -> str:
-        """Element type in which a value of any graph is computed."""
-        return "float32" if (name := numpy_name(value.dtype)) == "float16" else name
 
     def is_read(self, position: int) -> bool:
         """Whether the current node has an output at a position, and anything uses it."""

@@ -15,7 +15,7 @@ from mlconverter.formats.tflite.from_onnx.loops import branched, nth, put, repea
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.shaping import filled
 from mlconverter.formats.tflite.from_onnx.slicing import FAR, Part, sliced
-from mlconverter.formats.tflite.from_onnx.values import Constant, Ints, Operand, Runtime, Size, Stored, Wire
+from mlconverter.formats.tflite.from_onnx.values import Constant, Dims, Ints, Operand, Runtime, Size, Stored, Wire
 from mlconverter.formats.tflite.layout import Order, logical
 
 _VERSIONS = (11, 13, 16, 19, 21, 23, 24, 25)
@@ -69,9 +69,8 @@ def loop(
         position = _shaped(inner, inner.cast(number, "int64"), body.inputs[0])
         return inner.translate(inner, body, [position, _shaped(inner, going, body.inputs[1]), *states])
 
-    items = _items(b, body, 1 + len(carried))
     exact = None if isinstance(most, Wire) or not lasts else most
-    return list(_loop(b, _Loop(carried, first, goes_on, step, items, exact, keeps_condition=lasts)))
+    return list(_loop(b, _Loop(carried, first, goes_on, step, body.outputs[1 + len(carried) :], exact, keeps_condition=lasts)))
 
 
 @translates("Scan", 9, *(v for v in _VERSIONS if v != 13))
@@ -109,9 +108,10 @@ def scan(
         return [Constant(np.array(True)), *inner.translate(inner, body, [*carried, *here])]
 
     first = b.scalar(True, "bool")
-    items = _items(b, body, len(states))
     places = [turned if back else None for back in how.directions]
-    results = _loop(b, _Loop(states, first, goes_on, step, items, count, keeps_condition=True, places=places))
+    results = _loop(
+        b, _Loop(states, first, goes_on, step, body.outputs[len(states) :], count, keeps_condition=True, places=places)
+    )
     return [*results[: len(states)], *(how.placed(i, r) for i, r in enumerate(results[len(states) :]))]
 
 
@@ -181,9 +181,8 @@ def _stacked(
     b: Builder, body: ir.Graph, first: int, collected: list[list[Operand]], directions: Sequence[int] = ()
 ) -> list[Stored]:
     """What was collected, one sequence for each output of the body from a position on."""
-    if not collected:
-        empty = [filled(b, [0, *item.sizes], np.zeros(1, item.dtype)) for item in _items(b, body, first)]
-        return [Stored(wire, logical(wire.rank)) for wire in empty]
+    if not collected and len(body.outputs) > first:
+        raise Refused("a loop without a step that collects something, of which LiteRT makes no empty tensor")
     stacks = []
     for i, items in enumerate(zip(*collected, strict=True)):
         wires = [b.expand_dims(b.ask(item), 0) for item in items]
@@ -201,6 +200,7 @@ class _Item:
     """What a loop collects in every step: one tensor of a shape that stays."""
 
     sizes: list[int | Size]
+    dims: Dims
     dtype: str
 
 
@@ -213,7 +213,7 @@ class _Loop:
         first: whether there is a first step.
         goes_on: whether there is one more, from the number of steps and what the last one said.
         step: from the number, the condition and the carried values: the condition, these values, and what is collected.
-        items: what is collected.
+        items: what is collected in every step.
         count: how many steps there are, where that is known before.
         keeps_condition: whether the condition stays what it was.
         places: for each sequence, where a step's item is put, ``None`` for its own number.
@@ -223,7 +223,7 @@ class _Loop:
     first: Wire
     goes_on: Callable[[Builder, Wire, Wire], Wire]
     step: Callable[[Builder, Wire, Wire, Sequence[Operand]], list[Operand]]
-    items: Sequence[_Item]
+    items: Sequence[ir.Value]
     count: int | Size | None
     keeps_condition: bool
     places: Sequence[Callable[[Builder, Wire], Wire] | None] = ()
@@ -233,8 +233,9 @@ def _loop(b: Builder, how: _Loop) -> list[Stored]:
     """The values after the last step, and what was collected."""
     # Where nobody knows how many steps there will be, a sequence grows. It starts with an item that is cut off in the end:
     # LiteRT joins nothing to an empty tensor.
-    start = [filled(b, [1 if how.count is None else how.count, *i.sizes], np.zeros(1, i.dtype)) for i in how.items]
     held = [b.ask(value) for value in how.carried]
+    items = _items(b, how, held)
+    start = [filled(b, [1 if how.count is None else how.count, *i.sizes], np.zeros(1, i.dtype)) for i in items]
 
     def advance(inner: Builder, state: list[Wire]) -> list[Wire]:
         number, going, *rest = state
@@ -243,6 +244,8 @@ def _loop(b: Builder, how: _Loop) -> list[Stored]:
         wires = [inner.ask(value) for value in results]
         collected = []
         for i, (sequence, item) in enumerate(zip(rest[len(held) :], wires[len(held) :], strict=True)):
+            if item.dims != items[i].dims:
+                raise Refused("what it collects changes its size from step to step")
             if how.count is None:
                 collected.append(joined(inner, [sequence, inner.expand_dims(item, 0)], 0))
             else:
@@ -264,9 +267,18 @@ def _loop(b: Builder, how: _Loop) -> list[Stored]:
     return [Stored(wire, logical(wire.rank)) for wire in results]
 
 
-def _items(b: Builder, body: ir.Graph, first: int) -> list[_Item]:
-    """What a body gives from a position of its outputs on."""
-    return [_Item(b.sizes_of(value), b.stored_dtype(value)) for value in body.outputs[first:]]
+def _items(b: Builder, how: _Loop, held: Sequence[Wire]) -> list[_Item]:
+    """What a loop collects in its first step, which is written for nothing else than to see that."""
+    if not how.items:
+        return []
+    trial = Builder(b)
+    number, going = Wire("number", (1,), "int32"), Wire("going", (1,), "bool")
+    states = [Wire("held", wire.dims, wire.dtype) for wire in held]
+    trial.inputs.update((number, going, *states))
+    given = [_value(w, v.dtype) for w, v in zip(states, how.carried, strict=True)]
+    _, *results = how.step(trial, number, going, given)
+    wires = [trial.ask(value) for value in results[len(held) :]]
+    return [_Item(b.sizes_of(v, w.dims), w.dims, w.dtype) for v, w in zip(how.items, wires, strict=True)]
 
 
 @dataclass(frozen=True)
