@@ -284,3 +284,16 @@ def test_scans_over_batches(length):
     scan = helper.make_node("Scan", ["", "s", "x", "z"], ["l", "a"], body=body, num_scan_inputs=2, directions=[0, 1])
     inputs = {"s": [3, 2], "x": [3, length, 2], "z": [3, length, 2]}
     check(model([scan], inputs, {"l": FLOAT, "a": FLOAT}, opset=8))
+
+
+# -- bounds that are computed ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bounds", [(0, 5), (1, 3), (-2, 5), (-9, 2), (2, 2**62), (-(2**62), 3), (2, -1)], ids=str)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_slices_between_bounds_that_are_computed(bounds, axis):
+    nodes = [node("Relu", "x", "h"), helper.make_node("Slice", ["h", "start", "end", "axis"], ["y"])]
+    inputs = {"x": [4, 5, 6], "start": (INT64, [1]), "end": (INT64, [1])}
+    made = model(nodes, inputs, {"y": FLOAT}, {"axis": np.array([axis])})
+    x = np.random.default_rng(0).normal(size=(4, 5, 6)).astype(np.float32)
+    check(made, {"x": x, "start": np.array(bounds[:1]), "end": np.array(bounds[1:])})

@@ -16,6 +16,7 @@ from mlconverter.formats.tflite.from_onnx.values import (
     Constant,
     Dims,
     Graph,
+    Ints,
     Operand,
     Operation,
     Runtime,
@@ -25,6 +26,8 @@ from mlconverter.formats.tflite.from_onnx.values import (
 )
 from mlconverter.formats.tflite.layout import Order
 from mlconverter.hub.io import dim_of, numpy_name
+
+_MOST = 2**31 - 1
 
 Walk = Callable[["Builder", ir.Graph, Sequence[Operand]], list[Operand]]
 """Translates a graph of a node for the operands that are its inputs, and gives its outputs."""
@@ -364,6 +367,22 @@ class Builder:
         joined = parts[0] if len(parts) == 1 else self.emit("CONCATENATION", *parts, dims=(len(sizes),), axis=0)
         return self.cast(joined, dtype)
 
+    def elements(self, value: Runtime) -> Ints:
+        """The elements of a computed vector of integers; what 32 bits do not hold, as far as they reach.
+
+        Raises:
+            Refused: nobody knows how many there are.
+        """
+        wire = self.ask(value)
+        (count,) = wire.dims or (1,)
+        if count is None:
+            raise Refused("a vector whose length only the run time knows")
+        if wire.dtype == "int64":
+            for op, bound in (("MINIMUM", _MOST), ("MAXIMUM", -_MOST)):
+                wire = self.emit(op, wire, self.scalar(bound, "int64"), dims=wire.dims)
+        wire = self.cast(wire, "int32")
+        return Ints(Size("element", (wire, i)) for i in range(count))
+
     def size(self, size: int | Size) -> Wire:
         """One size as a tensor of one int32 element."""
         if isinstance(size, int):
@@ -372,6 +391,9 @@ class Builder:
             a, b = size.args
             if size.op == "length":
                 self._sizes[size] = self._length(a, b)
+            elif size.op == "element":
+                bounds = [self.ints([b]), self.ints([b + 1]), self.ints([1])]
+                self._sizes[size] = self.emit("STRIDED_SLICE", a, *bounds, dims=(1,))
             else:
                 self._sizes[size] = self.emit(size.op, self.size(a), self.size(b), dims=(1,))
         return self._sizes[size]

@@ -11,11 +11,11 @@ import onnx_ir as ir
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.elementwise import kept
 from mlconverter.formats.tflite.from_onnx.joining import joined
-from mlconverter.formats.tflite.from_onnx.loops import branched, nth, put, repeated
+from mlconverter.formats.tflite.from_onnx.looping import Loop, as_value, run_loop
+from mlconverter.formats.tflite.from_onnx.loops import branched, nth
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
-from mlconverter.formats.tflite.from_onnx.shaping import filled
 from mlconverter.formats.tflite.from_onnx.slicing import FAR, Part, sliced
-from mlconverter.formats.tflite.from_onnx.values import Constant, Dims, Ints, Operand, Runtime, Size, Stored, Wire
+from mlconverter.formats.tflite.from_onnx.values import Constant, Ints, Operand, Runtime, Size, Stored, Wire
 from mlconverter.formats.tflite.layout import Order, logical
 
 _VERSIONS = (11, 13, 16, 19, 21, 23, 24, 25)
@@ -70,7 +70,7 @@ def loop(
         return inner.translate(inner, body, [position, _shaped(inner, going, body.inputs[1]), *states])
 
     exact = None if isinstance(most, Wire) or not lasts else most
-    return list(_loop(b, _Loop(carried, first, goes_on, step, body.outputs[1 + len(carried) :], exact, keeps_condition=lasts)))
+    return list(run_loop(b, Loop(carried, first, goes_on, step, body.outputs[1 + len(carried) :], exact, keeps_condition=lasts)))
 
 
 @translates("Scan", 9, *(v for v in _VERSIONS if v != 13))
@@ -104,13 +104,13 @@ def scan(
 
     def step(inner: Builder, number: Wire, going: Wire, carried: Sequence[Operand]) -> list[Operand]:
         places = [turned(inner, number) if back else number for back in backwards]
-        here = [_value(inner.squeeze(nth(inner, s, p), [0])) for s, p in zip(sequences, places, strict=True)]
+        here = [as_value(inner.squeeze(nth(inner, s, p), [0])) for s, p in zip(sequences, places, strict=True)]
         return [Constant(np.array(True)), *inner.translate(inner, body, [*carried, *here])]
 
     first = b.scalar(True, "bool")
     places = [turned if back else None for back in how.directions]
-    results = _loop(
-        b, _Loop(states, first, goes_on, step, body.outputs[len(states) :], count, keeps_condition=True, places=places)
+    results = run_loop(
+        b, Loop(states, first, goes_on, step, body.outputs[len(states) :], count, keeps_condition=True, places=places)
     )
     return [*results[: len(states)], *(how.placed(i, r) for i, r in enumerate(results[len(states) :]))]
 
@@ -133,7 +133,7 @@ def scan_8(
     runs = []
     for item in range(batch):
         part = {0: Part(item, item + 1, 1, 1)}
-        own = [_value(b.squeeze(sliced(b, Stored(b.ask(v), logical(v.rank)), part).wire, [0])) for v in values]
+        own = [as_value(b.squeeze(sliced(b, Stored(b.ask(v), logical(v.rank)), part).wire, [0])) for v in values]
         found = scan(b, *own, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=directions)
         runs.append([b.expand_dims(b.ask(_operand(r)), 0) for r in found])
     each = [wires[0] if batch == 1 else joined(b, wires, 0) for wires in map(list, zip(*runs, strict=True))]
@@ -169,7 +169,7 @@ def _scanned(
         for sequence, back in zip(sequences, backwards, strict=True):
             at = count - 1 - number if back else number
             item = sliced(b, Stored(sequence, logical(sequence.rank)), {0: Part(at, at + 1, 1, 1)}).wire
-            here.append(_value(b.squeeze(item, [0])))
+            here.append(as_value(b.squeeze(item, [0])))
         results = b.translate(b, body, [*states, *here])
         states = results[: len(states)]
         collected.append(results[len(states) :])
@@ -192,93 +192,7 @@ def _stacked(
     return stacks
 
 
-# -- as a loop ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Item:
-    """What a loop collects in every step: one tensor of a shape that stays."""
-
-    sizes: list[int | Size]
-    dims: Dims
-    dtype: str
-
-
-@dataclass(frozen=True)
-class _Loop:
-    """A loop of the model.
-
-    Attributes:
-        carried: values before the first step.
-        first: whether there is a first step.
-        goes_on: whether there is one more, from the number of steps and what the last one said.
-        step: from the number, the condition and the carried values: the condition, these values, and what is collected.
-        items: what is collected in every step.
-        count: how many steps there are, where that is known before.
-        keeps_condition: whether the condition stays what it was.
-        places: for each sequence, where a step's item is put, ``None`` for its own number.
-    """
-
-    carried: Sequence[Operand]
-    first: Wire
-    goes_on: Callable[[Builder, Wire, Wire], Wire]
-    step: Callable[[Builder, Wire, Wire, Sequence[Operand]], list[Operand]]
-    items: Sequence[ir.Value]
-    count: int | Size | None
-    keeps_condition: bool
-    places: Sequence[Callable[[Builder, Wire], Wire] | None] = ()
-
-
-def _loop(b: Builder, how: _Loop) -> list[Stored]:
-    """The values after the last step, and what was collected."""
-    # Where nobody knows how many steps there will be, a sequence grows. It starts with an item that is cut off in the end:
-    # LiteRT joins nothing to an empty tensor.
-    held = [b.ask(value) for value in how.carried]
-    items = _items(b, how, held)
-    start = [filled(b, [1 if how.count is None else how.count, *i.sizes], np.zeros(1, i.dtype)) for i in items]
-
-    def advance(inner: Builder, state: list[Wire]) -> list[Wire]:
-        number, going, *rest = state
-        states = [_value(w, v.dtype) for w, v in zip(rest, how.carried, strict=False)]
-        condition, *results = how.step(inner, number, going, states)
-        wires = [inner.ask(value) for value in results]
-        collected = []
-        for i, (sequence, item) in enumerate(zip(rest[len(held) :], wires[len(held) :], strict=True)):
-            if item.dims != items[i].dims:
-                raise Refused("what it collects changes its size from step to step")
-            if how.count is None:
-                collected.append(joined(inner, [sequence, inner.expand_dims(item, 0)], 0))
-            else:
-                place = how.places[i] if how.places else None
-                at = number if place is None else place(inner, number)
-                collected.append(put(inner, sequence, at, inner.expand_dims(item, 0)))
-        following = inner.emit("ADD", number, inner.ints([1]), dims=(1,))
-        after = going if how.keeps_condition else inner.reshape(inner.ask(condition), (1,))
-        return [following, after, *wires[: len(held)], *collected]
-
-    def goes_on(inner: Builder, state: list[Wire]) -> Wire:
-        return how.goes_on(inner, state[0], state[1])
-
-    first = [b.ints([0]), b.reshape(how.first, (1,)), *held, *start]
-    _, _, *results = repeated(b, first, goes_on, advance)
-    if how.count is None:
-        cut = {0: Part(1, None, 1, None)}
-        results[len(held) :] = [sliced(b, Stored(w, logical(w.rank)), cut).wire for w in results[len(held) :]]
-    return [Stored(wire, logical(wire.rank)) for wire in results]
-
-
-def _items(b: Builder, how: _Loop, held: Sequence[Wire]) -> list[_Item]:
-    """What a loop collects in its first step, which is written for nothing else than to see that."""
-    if not how.items:
-        return []
-    trial = Builder(b)
-    number, going = Wire("number", (1,), "int32"), Wire("going", (1,), "bool")
-    states = [Wire("held", wire.dims, wire.dtype) for wire in held]
-    trial.inputs.update((number, going, *states))
-    given = [_value(w, v.dtype) for w, v in zip(states, how.carried, strict=True)]
-    _, *results = how.step(trial, number, going, given)
-    wires = [trial.ask(value) for value in results[len(held) :]]
-    return [_Item(b.sizes_of(v, w.dims), w.dims, w.dtype) for v, w in zip(how.items, wires, strict=True)]
+# -- small things ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -307,12 +221,6 @@ def _length(x: Operand, axis: int) -> int | Size:
     return x.dims[axis] if isinstance(x, Constant) else x.length(axis)
 
 
-def _value(wire: Wire, dtype: str | None = None) -> Runtime:
-    value = kept(Stored(wire, logical(wire.rank)))
-    value.dtype = dtype or wire.dtype
-    return value
-
-
 def _operand(result: Operand | Stored) -> Operand:
     return kept(result) if isinstance(result, Stored) else result
 
@@ -323,7 +231,7 @@ def _rank(value: ir.Value) -> int:
 
 def _shaped(b: Builder, wire: Wire, value: ir.Value) -> Runtime:
     """A tensor of one element in the rank that a body says."""
-    return _value(b.reshape(wire, [1] * _rank(value)))
+    return as_value(b.reshape(wire, [1] * _rank(value)))
 
 
 def _limit(b: Builder, count: Ints | Runtime) -> int | Size | Wire | None:

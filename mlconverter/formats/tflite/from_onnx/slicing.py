@@ -26,12 +26,15 @@ class Part(NamedTuple):
 
 
 @translates("Slice", 1, 10, 11, 13)
-def slice_(b: Builder, x: Runtime, starts: Ints, ends: Ints, axes: Ints | None = None, steps: Ints | None = None) -> Stored:
+def slice_(
+    b: Builder, x: Runtime, starts: Ints | Runtime, ends: Ints | Runtime, axes: Ints | None = None, steps: Ints | None = None
+) -> Stored:
     """Slice → STRIDED_SLICE."""
-    along = axes.fixed("an axis") if axes is not None else list(range(len(starts)))
-    strides = steps.fixed("a step") if steps is not None else [1] * len(starts)
+    begins, stops = (b.elements(bounds) if isinstance(bounds, Runtime) else bounds for bounds in (starts, ends))
+    along = axes.fixed("an axis") if axes is not None else list(range(len(begins)))
+    strides = steps.fixed("a step") if steps is not None else [1] * len(begins)
     parts = {}
-    for start, end, axis, step in zip(starts, ends, along, strides, strict=True):
+    for start, end, axis, step in zip(begins, stops, along, strides, strict=True):
         parts[axis % x.rank] = _part(x.dims[axis], start, end, step)
     return sliced(b, x.first, parts)
 

@@ -137,8 +137,8 @@ class Size:
     """An integer that the run time knows: the length of an axis, and arithmetic on such.
 
     Attributes:
-        op: ``"length"``, or the TFLite operator that computes it.
-        args: a value and its axis, or the operands.
+        op: ``"length"``, ``"element"``, or the TFLite operator that computes it.
+        args: a value and its axis, a tensor and a position in it, or the operands.
     """
 
     op: str
