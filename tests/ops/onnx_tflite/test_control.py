@@ -246,6 +246,61 @@ def test_loops_in_loops():
         checked(made, {k: given[k] for k in ("x", "count")})
 
 
+@pytest.mark.parametrize("count", [None, 3, 40])
+def test_a_branch_within_a_loop(count):
+    """Nothing says the shapes of what is carried and collected."""
+    then = graph([node("Add", "h x", "a")], [], [info("a")])
+    otherwise = graph([node("MatMul", "h w", "m"), node("Tanh", "m", "c")], [], [info("c")])
+    nodes = [
+        node("Mod", "step two", "rest"),
+        helper.make_node("Cast", ["rest"], ["odd"], to=BOOL),
+        helper.make_node("If", ["odd"], ["next"], then_branch=then, else_branch=otherwise),
+        node("Relu", "next", "each"),
+    ]
+    made = loop_over(nodes, [info("go", BOOL, []), info("next"), info("each")], [info("h")], {"y": FLOAT, "z": FLOAT}, count)
+    for name, value in (("w", weight(SIDE, SIDE, scale=0.3)), ("two", np.array(2))):
+        made.graph.initializer.append(numpy_helper.from_array(value, name))
+    for batch in (1, 3):
+        given = steps(batch, 4)
+        checked(made, {k: given[k] for k in (("x", "count") if count is None else ("x",))})
+
+
+@pytest.mark.parametrize("length", [6, "length"])
+def test_recurrence_within_branches(length):
+    then = graph([node("LSTM", "x w r", "_ a", hidden_size=4)], [], [info("a")])
+    otherwise = graph([node("GRU", "x v q", "_ b", hidden_size=4, direction="reverse")], [], [info("b")])
+    for part in (then, otherwise):
+        part.node[0].output[0] = ""
+    weights = {"w": weight(1, 16, 3), "r": weight(1, 16, 4), "v": weight(1, 12, 3), "q": weight(1, 12, 4)}
+    nodes = [helper.make_node("If", ["yes"], ["y"], then_branch=then, else_branch=otherwise)]
+    made = model(nodes, {"x": [length, N, 3], "yes": (BOOL, [])}, {"y": FLOAT}, weights)
+    for batch in (1, 3):
+        x = np.random.default_rng(batch).normal(size=(6, batch, 3)).astype(np.float32)
+        checked(made, *({"x": x, "yes": np.array(yes)} for yes in (True, False)))
+
+
+def test_images_within_a_loop():
+    made = loop_over(
+        [node("Conv", "h w", "m", pads=[1] * 4), node("Add", "m x", "s"), node("Relu", "s", "next")],
+        [info("go", BOOL, []), info("next", FLOAT, [N, 3, 5, 6])],
+        [info("h", FLOAT, [N, 3, 5, 6])],
+        {"y": FLOAT},
+        None,
+        x=[N, 3, 5, 6],
+    )
+    made.graph.initializer.append(numpy_helper.from_array(weight(3, 3, 3, 3, scale=0.1), "w"))
+    for batch in (1, 3):
+        x = np.random.default_rng(batch).normal(size=(batch, 3, 5, 6)).astype(np.float32)
+        checked(made, {"x": x, "count": np.array(4)})
+
+
+def test_verification_runs_graphs_within_the_graph():
+    for made in (branches(), looping(collects=False)):
+        converter = Converter(made, verify="full")
+        converter.to_tflite()
+        assert converter.report.verdict == "verified"
+
+
 # -- scans -------------------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+import torch
+from torch import nn
 
 from mlconverter import Converter
 from tests.ops.onnx_tflite.check import operators
@@ -79,3 +81,25 @@ def test_functions_that_nobody_agrees_on_are_refused():
     model = Recurrent("LSTM", {"activations": ["Affine", "Tanh", "Tanh"]}).build()
     with pytest.raises(Exception, match="alpha or beta that everybody agrees on"):
         Converter(model, verify=False).to_tflite()
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_layers_of_torch(kind):
+    """Verified, with other kernels and another batch as well."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = kind(6, 8, batch_first=True, num_layers=2, bidirectional=True)
+            self.head = nn.Linear(16, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.layer(x)[0][:, -1])
+
+    net = Net().eval()
+    converter = Converter(model=net, input_shape=(1, 7, 6), verify="full")
+    made = converter.to_tflite()
+    assert converter.report.verdict == "verified"
+    for batch in BATCHES:
+        x = torch.rand(batch, 7, 6)
+        np.testing.assert_allclose(made(x.numpy()), net(x).detach().numpy(), rtol=1e-4, atol=1e-5)

@@ -46,7 +46,6 @@ class Builder:
         shared: tensors of values that more than one node reads, or that are outputs of the graph.
         read: tensors whose elements an operator reads already.
         node: the ONNX node that is being translated.
-        lengths: free sizes of the model's inputs, by their names.
         inputs: tensors that are handed to the graph.
         outer: what writes the graph around this one.
     """
@@ -58,7 +57,6 @@ class Builder:
         self.producers: dict[Wire, Operation] = {}
         self.shared: set[Wire] = set()
         self.read: set[Wire] = set()
-        self.lengths: dict[str, Size] = {} if outer is None else outer.lengths
         self.node: ir.Node | None = None if outer is None else outer.node
         self.translate: Walk = _nothing_to_translate if outer is None else outer.translate
         self._forms: dict[tuple[Any, ...], Wire] = {}
@@ -82,22 +80,6 @@ class Builder:
         """Element type of an output of the current node."""
         assert self.node is not None
         return numpy_name(self.node.outputs[position].dtype)
-
-    def sizes_of(self, value: ir.Value, dims: Dims) -> list[int | Size]:
-        """Logical shape of a value of any graph, free sizes as those of the model's inputs that are called the same.
-
-        Args:
-            value: the value.
-            dims: its shape as far as it is known.
-
-        Raises:
-            Refused: a size has no such name.
-        """
-        names = [None] * len(dims) if value.shape is None else [dim_of(d) for d in value.shape]
-        sizes = [self.lengths.get(str(name)) if d is None else d for d, name in zip(dims, names, strict=True)]
-        if None in sizes:
-            raise Refused("the size of what it collects in every step is only known at run time")
-        return [s for s in sizes if s is not None]
 
     def is_read(self, position: int) -> bool:
         """Whether the current node has an output at a position, and anything uses it."""

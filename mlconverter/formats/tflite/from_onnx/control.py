@@ -70,7 +70,9 @@ def loop(
         return inner.translate(inner, body, [position, _shaped(inner, going, body.inputs[1]), *states])
 
     exact = None if isinstance(most, Wire) or not lasts else most
-    return list(run_loop(b, Loop(carried, first, goes_on, step, body.outputs[1 + len(carried) :], exact, keeps_condition=lasts)))
+    return list(
+        run_loop(b, Loop(carried, first, goes_on, step, len(body.outputs) > 1 + len(carried), exact, keeps_condition=lasts))
+    )
 
 
 @translates("Scan", 9, *(v for v in _VERSIONS if v != 13))
@@ -109,9 +111,7 @@ def scan(
 
     first = b.scalar(True, "bool")
     places = [turned if back else None for back in how.directions]
-    results = run_loop(
-        b, Loop(states, first, goes_on, step, body.outputs[len(states) :], count, keeps_condition=True, places=places)
-    )
+    results = run_loop(b, Loop(states, first, goes_on, step, collected > 0, count, keeps_condition=True, places=places))
     return [*results[: len(states)], *(how.placed(i, r) for i, r in enumerate(results[len(states) :]))]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import onnx_ir as ir
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.elementwise import kept
@@ -37,7 +36,7 @@ class Loop:
         first: whether there is a first step.
         goes_on: whether there is one more, from the number of steps and what the last one said.
         step: from the number, the condition and the carried values: the condition, these values, and what is collected.
-        items: what is collected in every step.
+        collects: whether a step gives more than the condition and the carried values.
         count: how many steps there are, where that is known before.
         keeps_condition: whether the condition stays what it was.
         places: for each sequence, where a step's item is put, ``None`` for its own number.
@@ -47,7 +46,7 @@ class Loop:
     first: Wire
     goes_on: Callable[[Builder, Wire, Wire], Wire]
     step: Callable[[Builder, Wire, Wire, Sequence[Operand]], list[Operand]]
-    items: Sequence[ir.Value]
+    collects: bool
     count: int | Size | None
     keeps_condition: bool
     places: Sequence[Callable[[Builder, Wire], Wire] | None] = ()
@@ -58,7 +57,7 @@ def run_loop(b: Builder, how: Loop) -> list[Stored]:
     # Where nobody knows how many steps there will be, a sequence grows. It starts with an item that is cut off in the end:
     # LiteRT joins nothing to an empty tensor.
     held = [b.ask(value) for value in how.carried]
-    items = _items(b, how, held)
+    items = _items(b, how)
     start = [filled(b, [1 if how.count is None else how.count, *i.sizes], np.zeros(1, i.dtype)) for i in items]
 
     def advance(inner: Builder, state: list[Wire]) -> list[Wire]:
@@ -91,18 +90,13 @@ def run_loop(b: Builder, how: Loop) -> list[Stored]:
     return [Stored(wire, logical(wire.rank)) for wire in results]
 
 
-def _items(b: Builder, how: Loop, held: Sequence[Wire]) -> list[_Item]:
-    """What a loop collects in its first step, which is written for nothing else than to see that."""
-    if not how.items:
+def _items(b: Builder, how: Loop) -> list[_Item]:
+    """What a loop collects, seen from its first step, of which nothing is left but the sizes that only the run time knows."""
+    if not how.collects:
         return []
-    trial = Builder(b)
-    number, going = Wire("number", (1,), "int32"), Wire("going", (1,), "bool")
-    states = [Wire("held", wire.dims, wire.dtype) for wire in held]
-    trial.inputs.update((number, going, *states))
-    given = [as_value(w, v.dtype) for w, v in zip(states, how.carried, strict=True)]
-    _, *results = how.step(trial, number, going, given)
-    wires = [trial.ask(value) for value in results[len(held) :]]
-    return [_Item(b.sizes_of(v, w.dims), w.dims, w.dtype) for v, w in zip(how.items, wires, strict=True)]
+    _, *results = how.step(b, b.ints([0]), b.reshape(how.first, (1,)), how.carried)
+    wires = [b.ask(value) for value in results[len(how.carried) :]]
+    return [_Item(as_value(wire).sizes, wire.dims, wire.dtype) for wire in wires]
 
 
 def as_value(wire: Wire, dtype: str | None = None) -> Runtime:

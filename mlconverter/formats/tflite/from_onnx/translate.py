@@ -112,11 +112,7 @@ class Translation:
             raise TranslationError(value.name or "", "graph", f"TFLite does not compute with {dtype}, which '{value.name}' is")
         wire = Wire(value.name or "", dims, dtype)
         inner = self.builder.cast(wire, "float32") if dtype == HALF else wire
-        runtime = self._bound(Runtime(value.name or "", dims, dtype, {layout.logical(len(dims)): inner}), value)
-        for axis, dim in enumerate(value.shape or ()):
-            if dims[axis] is None:
-                self.builder.lengths.setdefault(str(dim_of(dim)), Size("length", (runtime, axis)))
-        self.values[value] = runtime
+        self.values[value] = self._bound(Runtime(value.name or "", dims, dtype, {layout.logical(len(dims)): inner}), value)
         return wire
 
     def _graph_output(self, value: ir.Value, taken: set[Wire]) -> Wire:
