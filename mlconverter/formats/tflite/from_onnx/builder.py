@@ -64,16 +64,22 @@ class Builder:
 
     # -- what the ONNX graph says of the node ------------------------------------------------------------------------
 
-    def out_dims(self, position: int = 0) -> Dims:
+    def out_dims(self, position: int = 0, rank: int | None = None) -> Dims:
         """Logical shape of an output of the current node.
 
+        Args:
+            position: of the output.
+            rank: what the translator knows of it, should shape inference know nothing.
+
         Raises:
-            Refused: shape inference could not even tell its rank.
+            Refused: nobody knows the rank.
         """
         assert self.node is not None
         shape = self.node.outputs[position].shape
-        if shape is None:
+        if shape is None and rank is None:
             raise Refused("the rank of its result is only known at run time")
+        if shape is None:
+            return (None,) * (rank or 0)
         return tuple(d if isinstance(d := dim_of(dim), int) else None for dim in shape)
 
     def out_dtype(self, position: int = 0) -> str:

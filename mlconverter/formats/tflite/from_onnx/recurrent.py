@@ -1,9 +1,10 @@
 """Recurrence: a loop over the steps of a sequence, for whatever length it has.
 
 LiteRT's fused UNIDIRECTIONAL_SEQUENCE_LSTM keeps its states in variable tensors from one call of a model to the next,
-which no ONNX model means, and hands none of them out. A WHILE whose body multiplies the hidden state alone, the products
-of the whole sequence computed before, costs some 6 µs a step for 128 units on one core, the same as the steps written
-out one after the other, which are slow to load (17 ms for 100 of them) and fix the length. A single step needs no loop.
+which no ONNX model means, and hands none of them out. Measured for 128 units on one core, a WHILE whose body multiplies
+the hidden state alone, the products of the whole sequence computed before, takes 6 µs a step and the fused operator 10.
+Steps written out one after the other are no faster, slow to load (17 ms for 100 of them), and fix the length. From some
+300 steps on the loop is slower (28 µs a step for 1000), for what it collects is copied in every step. One step needs no loop.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def reshape(b: Builder, x: Runtime, shape: Ints | Runtime, *, allowzero: int = 0
     if isinstance(shape, Runtime):
         return _reshape_to_tensor(b, x, shape, allowzero)
     sizes = [x.length(i) if isinstance(s, int) and s == 0 and not allowzero else s for i, s in enumerate(shape)]
-    return reshaped(b, x, sizes, b.out_dims())
+    return reshaped(b, x, sizes, b.out_dims(rank=len(sizes)))
 
 
 def _reshape_to_tensor(b: Builder, x: Runtime, shape: Runtime, allowzero: int) -> Stored:
