@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
@@ -14,7 +15,7 @@ from mlconverter.hub.quiet import quiet
 from mlconverter.registry import OpRegistry
 
 if TYPE_CHECKING:
-    from onnx import FunctionProto
+    from onnx import FunctionProto, NodeProto
 
 DOMAIN = "mlconverter.body"
 DEEPEST = 8
@@ -106,10 +107,22 @@ def _body(node: ir.Node, opset: int, name: str) -> FunctionProto | None:
 
 
 def _stands_alone(proto: FunctionProto) -> bool:
-    """Whether a body has no subgraphs, and those of its node do not read values from outside."""
-    known = {"", *proto.input, *(name for node in proto.node for name in node.output)}
-    graphs = any(a.HasField("g") for node in proto.node for a in node.attribute)
-    return not graphs and all(name in known for node in proto.node for name in node.input)
+    """Whether a body reads nothing from outside: graphs of its node that it has taken over may."""
+    return _closed(proto.node, {"", *proto.input})
+
+
+def _closed(nodes: Iterable[NodeProto], known: set[str]) -> bool:
+    """Whether nodes read nothing but what is known and what they themselves give, their graphs included."""
+    known = known.union(name for node in nodes for name in node.output)
+    return all(
+        all(name in known for name in node.input)
+        and all(
+            _closed(a.g.node, known.union(v.name for v in (*a.g.input, *a.g.initializer)))
+            for a in node.attribute
+            if a.HasField("g")
+        )
+        for node in nodes
+    )
 
 
 def _computed(proto: FunctionProto, node: ir.Node) -> list[ir.Value]:

@@ -15,6 +15,8 @@ from mlconverter.hub.onnx_io import OnnxIO
 from mlconverter.verification import verify_runners
 from tests import zoo
 from tests.models.test_onnx_models import LIGHT, PACKAGED, RECURRENT, batch_is_free, inputs_of
+from tests.models.test_streams import CALLS, RATE, WINDOW, first_state, states
+from tests.models.test_streams import inputs_of as sounds_of
 
 ort.set_default_logger_severity(4)
 RTOL = 1e-3
@@ -61,10 +63,86 @@ def test_onnx_models(name: str) -> None:
             assert_close(runner.run(feeds), run_onnx(session, feeds))
 
 
-@pytest.mark.parametrize(("package", "member"), RECURRENT)
-def test_recurrent_models_are_refused_by_name(package: str, member: str) -> None:
-    with pytest.raises(UnsupportedOpsError, match=r"(LSTM|GRU) \(version \d+\), \dx, first at"):
-        Converter(model=onnx.load(zoo.model(package, member)), verify=False).to_tflite()
+FREE = [m for _, m in RECURRENT if m.startswith("silero")]
+RANKED_BY_BATCH = [(p, m) for p, m in RECURRENT if m not in FREE]
+"""Models that take out every axis of one element: whether the batch is one of them decides the rank of their result."""
+
+
+def fixed(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> onnx.ModelProto:
+    """The model for inputs of these shapes alone."""
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    for value in made.graph.input:
+        for dim, size in zip(value.type.tensor_type.shape.dim, feeds[value.name].shape, strict=True):
+            dim.dim_value = size
+    return made
+
+
+@pytest.mark.parametrize("member", FREE)
+def test_recurrent_models_of_any_length(member: str) -> None:
+    proto = onnx.load(zoo.model("silero-vad", member))
+    made = Converter(model=proto, verify=False).to_tflite()
+    session = ort.InferenceSession(proto.SerializeToString())
+    with made.runner(num_threads=2) as runner:
+        for length in (1, 2, 31) if batch_is_free(proto) else (1,):
+            feeds = inputs_of(proto, member, length)
+            assert_close(runner.run(feeds), run_onnx(session, feeds))
+
+
+@pytest.mark.parametrize(("package", "member"), RANKED_BY_BATCH)
+def test_recurrent_models_whose_rank_depends_on_the_batch(package: str, member: str) -> None:
+    proto = onnx.load(zoo.model(package, member))
+    with pytest.raises(UnsupportedOpsError, match=r"Squeeze .*which axes have one element is only known at run time"):
+        Converter(model=proto, verify=False).to_tflite()
+    session = ort.InferenceSession(proto.SerializeToString())
+    feeds = inputs_of(proto, member.rpartition("/")[2], 1)
+    with Converter(model=fixed(proto, feeds), verify=False).to_tflite().runner(num_threads=2) as runner:
+        assert_close(runner.run(feeds), run_onnx(session, feeds))
+
+
+@pytest.mark.parametrize("rate", sorted(WINDOW))
+@pytest.mark.parametrize("member", zoo.members("silero-vad", ".onnx"))
+def test_state_over_ten_calls(member: str, rate: int) -> None:
+    """With one length of sound and one sampling rate, for which the models decide their branches beforehand."""
+    proto = onnx.load(zoo.model("silero-vad", member))
+    if rate != RATE and not any(v.name == "sr" for v in proto.graph.input):
+        pytest.skip("this one knows a single sampling rate")
+    following = states(proto)
+    sound = next(v for v in proto.graph.input if v.name == "input")
+    length = 1 if sound.type.tensor_type.shape.dim[1].dim_value > 0 else WINDOW[rate][0]
+    state = {name: first_state(proto, name) for name in following}
+    single = fixed(proto, sounds_of(proto, state, length, 0, rate))
+    for value in [v for v in single.graph.input if v.name == "sr"]:
+        single.graph.input.remove(value)
+        single.graph.initializer.append(onnx.numpy_helper.from_array(np.array(rate, np.int64), "sr"))
+    session = ort.InferenceSession(proto.SerializeToString())
+    with Converter(model=single, verify=False).to_tflite().runner(num_threads=2) as runner:
+        kept = dict(state)
+        for call in range(CALLS):
+            given = sounds_of(proto, state, length, call, rate)
+            want = run_onnx(session, given)
+            got = runner.run({n: kept.get(n, a) for n, a in given.items() if n != "sr"})
+            assert_close(got, want)
+            state = {name: want[output] for name, output in following.items()}
+            kept = {name: got[output] for name, output in following.items()}
+
+
+def test_a_model_that_decides_at_run_time() -> None:
+    """Both sampling rates in one file, and any batch."""
+    member = "silero_vad_op18_ifless.onnx"
+    proto = onnx.load(zoo.model("silero-vad", member))
+    samples = WINDOW[RATE][0]
+    next(v for v in proto.graph.input if v.name == "input").type.tensor_type.shape.dim[1].dim_value = samples
+    made = Converter(model=proto, verify=False).to_tflite()
+    assert operators(made)["IF"] == 1
+    session = ort.InferenceSession(proto.SerializeToString())
+    rng = np.random.default_rng(0)
+    with made.runner(num_threads=2) as runner:
+        for batch in (1, 3):
+            for rate in sorted(WINDOW):
+                sound, state = rng.uniform(-0.5, 0.5, (batch, samples)), rng.uniform(-1, 1, (2, batch, 128))
+                given = {"input": sound.astype(np.float32), "sr": np.array(rate), "state": state.astype(np.float32)}
+                assert_close(runner.run(given), run_onnx(session, given))
 
 
 @pytest.mark.parametrize("member", MEDIAPIPE)

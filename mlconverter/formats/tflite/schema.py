@@ -49,6 +49,7 @@ OPTIONS = {
     "FULLY_CONNECTED": "FullyConnected",
     "GATHER": "Gather",
     "GELU": "Gelu",
+    "IF": "If",
     "L2_NORMALIZATION": "L2Norm",
     "L2_POOL_2D": "Pool2D",
     "LEAKY_RELU": "LeakyRelu",
@@ -79,6 +80,7 @@ OPTIONS = {
     "SUM": "Reducer",
     "TRANSPOSE_CONV": "TransposeConv",
     "UNPACK": "Unpack",
+    "WHILE": "While",
 }
 """Which options table an operator reads, for operators that have options. Another table than that counts as absent."""
 

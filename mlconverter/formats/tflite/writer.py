@@ -51,12 +51,15 @@ def options(op: str, **fields: Any) -> Any:
 
 
 def write(
-    subgraph: Subgraph, buffers: Sequence[Array | Callable[[], Array]], signature: SignatureDef, description: str = "mlconverter"
+    subgraphs: Sequence[Subgraph],
+    buffers: Sequence[Array | Callable[[], Array]],
+    signature: SignatureDef,
+    description: str = "mlconverter",
 ) -> Model:
-    """A file with one subgraph and one signature, as reading it gives it back.
+    """A file with one signature, as reading it gives it back.
 
     Args:
-        subgraph: the graph; tensors refer to ``buffers`` by number, and 0 is "no data".
+        subgraphs: the first is the model; tensors refer to ``buffers`` by number, and 0 is "no data".
         buffers: the constants from number 1 on, in any memory layout, or functions that make them, called when their turn
             comes to be written. Each is as large as the tensors that refer to it.
         signature: names of inputs and outputs.
@@ -65,8 +68,8 @@ def write(
     Raises:
         ConversionError: a constant does not fit its tensor.
     """
-    flat = bytearray(_pack(subgraph, len(buffers) + 1, signature, description))
-    extents, end = _extents(subgraph, len(buffers), len(flat))
+    flat = bytearray(_pack(subgraphs, len(buffers) + 1, signature, description))
+    extents, end = _extents(subgraphs, len(buffers), len(flat))
     for place, extent in zip(_places(flat), extents, strict=True):
         for at, value in zip(place, (extent.offset, extent.length), strict=True):
             struct.pack_into("<Q", flat, at, value)
@@ -82,16 +85,16 @@ def write(
         data=output.getvalue(),  # the same memory, not a copy of it
         version=SCHEMA_VERSION,
         description=description,
-        subgraphs=(subgraph,),
+        subgraphs=tuple(subgraphs),
         buffers=(Extent(0, 0), *extents),
         signatures=(signature,),
         metadata={},
     )
 
 
-def _extents(subgraph: Subgraph, count: int, start: int) -> tuple[list[Extent], int]:
+def _extents(subgraphs: Sequence[Subgraph], count: int, start: int) -> tuple[list[Extent], int]:
     """Where each constant comes to stand, and where the file ends."""
-    sizes = {t.buffer: t.size * np.dtype(t.dtype).itemsize for t in subgraph.tensors}
+    sizes = {t.buffer: t.size * np.dtype(t.dtype).itemsize for s in subgraphs for t in s.tensors}
     extents, end = [], start
     for number in range(1, count + 1):
         offset = -(-end // ALIGNMENT) * ALIGNMENT
@@ -116,20 +119,23 @@ def _places(flat: bytearray) -> list[tuple[int, int]]:
     return [(t.Pos + t.Offset(6), t.Pos + t.Offset(8)) for t in tables[1:]]
 
 
-def _pack(subgraph: Subgraph, buffers: int, signature: SignatureDef, description: str) -> bytes:
+def _pack(subgraphs: Sequence[Subgraph], buffers: int, signature: SignatureDef, description: str) -> bytes:
     schema = generated()
     codes: dict[tuple[str, int], int] = {}
-    graph = schema.SubGraphT(
-        tensors=[_tensor(t) for t in subgraph.tensors],
-        inputs=list(subgraph.inputs),
-        outputs=list(subgraph.outputs),
-        operators=[_operator(o, codes.setdefault((o.op, o.version), len(codes))) for o in subgraph.operators],
-        name=subgraph.name,
-    )
+    graphs = [
+        schema.SubGraphT(
+            tensors=[_tensor(t) for t in subgraph.tensors],
+            inputs=list(subgraph.inputs),
+            outputs=list(subgraph.outputs),
+            operators=[_operator(o, codes.setdefault((o.op, o.version), len(codes))) for o in subgraph.operators],
+            name=subgraph.name,
+        )
+        for subgraph in subgraphs
+    ]
     model = schema.ModelT(
         version=SCHEMA_VERSION,
         operatorCodes=[_code(op, version) for op, version in codes],
-        subgraphs=[graph],
+        subgraphs=graphs,
         description=description,
         buffers=[schema.BufferT(), *(schema.BufferT(offset=_UNKNOWN, size=_UNKNOWN) for _ in range(buffers - 1))],
         signatureDefs=[

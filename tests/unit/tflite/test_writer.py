@@ -43,7 +43,7 @@ def reread(written: Model) -> Model:
 
 def test_what_is_written_is_read():
     written = graph(constant(), fusedActivationFunction=1)
-    model = reread(write(written, [C], SIGNATURE, "a test"))
+    model = reread(write([written], [C], SIGNATURE, "a test"))
     (read,) = model.subgraphs
     assert read.tensors == written.tensors
     assert (read.inputs, read.outputs, read.name) == (written.inputs, written.outputs, "main")
@@ -55,7 +55,7 @@ def test_what_is_written_is_read():
 
 
 def test_a_free_batch_runs_at_any_size():
-    model = TFLiteModel(write(graph(constant()), [C], SIGNATURE))
+    model = TFLiteModel(write([graph(constant())], [C], SIGNATURE))
     assert model.signature.inputs[0].shape == ("batch", 3)
     for batch in (1, 4):
         x = np.ones((batch, 3), np.float32)
@@ -64,7 +64,7 @@ def test_a_free_batch_runs_at_any_size():
 
 @pytest.mark.parametrize("data", [C, lambda: C, C[::-1][::-1], np.repeat(C, 2)[::2]])
 def test_constants_in_any_form(data):
-    model = reread(write(graph(constant()), [data], SIGNATURE))
+    model = reread(write([graph(constant())], [data], SIGNATURE))
     np.testing.assert_array_equal(model.view(model.subgraphs[0].tensors[1]), C)
     extent = model.buffers[1]
     assert extent.offset % ALIGNMENT == 0 and extent.offset + extent.length == len(model.data)
@@ -72,7 +72,7 @@ def test_constants_in_any_form(data):
 
 def test_a_transposed_constant_is_written_in_its_own_order():
     w = np.arange(6, dtype=np.float32).reshape(2, 3)
-    model = reread(write(graph(constant((3, 2))), [w.T], SIGNATURE))
+    model = reread(write([graph(constant((3, 2)))], [w.T], SIGNATURE))
     np.testing.assert_array_equal(model.view(model.subgraphs[0].tensors[1]), w.T)
 
 
@@ -92,19 +92,19 @@ def test_functions_are_called_one_at_a_time():
 
     tensors = [Tensor(0, "x", (3,), None, "float32", 0), *(Tensor(i, f"c{i}", (3,), None, "float32", i) for i in (1, 2, 3))]
     sub = Subgraph("main", tuple(tensors), (), (0,), (1,))
-    model = reread(write(sub, [make(v) for v in (1, 2, 3)], SignatureDef("s", 0, {"x": 0}, {"y": 1})))
+    model = reread(write([sub], [make(v) for v in (1, 2, 3)], SignatureDef("s", 0, {"x": 0}, {"y": 1})))
     assert [model.view(t)[0] for t in model.subgraphs[0].tensors[1:]] == [1, 2, 3]
 
 
 def test_no_constants():
     x = Tensor(0, "x", (3,), None, "float32", 0)
-    model = TFLiteModel(write(Subgraph("main", (x,), (), (0,), (0,)), [], SignatureDef("s", 0, {"x": 0}, {"y": 0})))
+    model = TFLiteModel(write([Subgraph("main", (x,), (), (0,), (0,))], [], SignatureDef("s", 0, {"x": 0}, {"y": 0})))
     assert model.structure.buffers[0].length == 0
 
 
 def test_a_constant_that_does_not_fit_its_tensor_is_refused():
     with pytest.raises(ConversionError, match="Buffer 1 has 16 bytes, its tensor 12"):
-        write(graph(constant()), [np.zeros(4, np.float32)], SIGNATURE)
+        write([graph(constant())], [np.zeros(4, np.float32)], SIGNATURE)
 
 
 def test_options_that_do_not_exist_are_refused():
@@ -118,4 +118,4 @@ def test_options_that_do_not_exist_are_refused():
 
 def test_operators_with_a_number_that_the_old_field_cannot_hold():
     sub = graph(constant(), op="BITWISE_XOR")
-    assert reread(write(sub, [C], SIGNATURE)).subgraphs[0].operators[0].op == "BITWISE_XOR"
+    assert reread(write([sub], [C], SIGNATURE)).subgraphs[0].operators[0].op == "BITWISE_XOR"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from mlconverter.formats.tflite.from_onnx.values import (
     Array,
     Constant,
     Dims,
+    Graph,
     Ints,
     Operand,
     Operation,
@@ -29,6 +30,13 @@ from mlconverter.hub.io import dim_of, numpy_name
 FAR = 2**31 - 1
 """From here on a bound means "all that there is"."""
 
+Walk = Callable[["Builder", ir.Graph, Sequence[Operand]], list[Operand]]
+"""Translates a graph of a node for the operands that are its inputs, and gives its outputs."""
+
+
+def _nothing_to_translate(b: Builder, graph: ir.Graph, given: Sequence[Operand]) -> list[Operand]:
+    raise Refused("a graph within a node that nothing translates")
+
 
 class Builder:
     """Collects the operators of one graph.
@@ -39,29 +47,40 @@ class Builder:
         shared: tensors of values that more than one node reads, or that are outputs of the graph.
         read: tensors whose elements an operator reads already.
         node: the ONNX node that is being translated.
+        inputs: tensors that are handed to the graph.
+        outer: what writes the graph around this one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, outer: Builder | None = None) -> None:
+        self.outer = outer
+        self.inputs: set[Wire] = set()
         self.operations: list[Operation] = []
         self.producers: dict[Wire, Operation] = {}
         self.shared: set[Wire] = set()
         self.read: set[Wire] = set()
-        self.node: ir.Node | None = None
+        self.node: ir.Node | None = None if outer is None else outer.node
+        self.translate: Walk = _nothing_to_translate if outer is None else outer.translate
         self._forms: dict[tuple[Any, ...], Wire] = {}
         self._sizes: dict[Size | Wire, Wire] = {}
 
     # -- what the ONNX graph says of the node ------------------------------------------------------------------------
 
-    def out_dims(self, position: int = 0) -> Dims:
+    def out_dims(self, position: int = 0, rank: int | None = None) -> Dims:
         """Logical shape of an output of the current node.
 
+        Args:
+            position: of the output.
+            rank: what the translator knows of it, should shape inference know nothing.
+
         Raises:
-            Refused: shape inference could not even tell its rank.
+            Refused: nobody knows the rank.
         """
         assert self.node is not None
         shape = self.node.outputs[position].shape
-        if shape is None:
+        if shape is None and rank is None:
             raise Refused("the rank of its result is only known at run time")
+        if shape is None:
+            return (None,) * (rank or 0)
         return tuple(d if isinstance(d := dim_of(dim), int) else None for dim in shape)
 
     def out_dtype(self, position: int = 0) -> str:
@@ -96,16 +115,22 @@ class Builder:
         return self.emit_several(op, *inputs, outputs=[(dims, dtype)], version=version, **options)[0]
 
     def emit_several(
-        self, op: str, *inputs: Wire | None, outputs: Sequence[tuple[Dims, str | None]], version: int = 0, **options: Any
+        self,
+        op: str,
+        *inputs: Wire | None,
+        outputs: Sequence[tuple[Dims, str | None]],
+        version: int = 0,
+        graphs: dict[str, Graph] | None = None,
+        **options: Any,
     ) -> list[Wire]:
-        """Append an operator with several outputs; as :meth:`emit`."""
+        """Append an operator with several outputs, and perhaps graphs that it runs; as :meth:`emit`."""
         data = inputs[DATA_INPUT.get(op, 0)]
         assert data is not None
         reason = refusal(op, data.dtype, max(data.rank, *(len(d) for d, _ in outputs)))
         if reason is not None:
             raise Refused(reason)
         made = [Wire(self._name(op), dims, dtype or data.dtype) for dims, dtype in outputs]
-        operation = Operation(op, list(inputs), made, options, version or KERNELS[op].version)
+        operation = Operation(op, list(inputs), made, options, version or KERNELS[op].version, graphs or {})
         self.operations.append(operation)
         if op != "SHAPE":
             self.read.update(i for i in inputs if i is not None)
@@ -199,8 +224,15 @@ class Builder:
                 self._forms[key] = self.constant(value, operand.name, is_weight=operand.is_weight)
             return self._forms[key]
         if order not in operand.orders:
-            operand.orders[order] = self._transposed(*operand.first, order)
+            wire, have = operand.first
+            operand.orders[order] = self._home(wire).transpose(wire, layout.permutation(have, order))
         return operand.orders[order]
+
+    def _home(self, wire: Wire) -> Builder:
+        """The builder of the graph that a computed tensor is of: what is asked of it is best done there, and once."""
+        if self.outer is None or wire in self.producers or wire in self.inputs:
+            return self
+        return self.outer._home(wire)
 
     def as_is(self, operand: Operand) -> Stored:
         """The operand in the order that is there."""
@@ -221,9 +253,6 @@ class Builder:
     def image(self, operand: Operand) -> Wire:
         """The operand with its second axis last."""
         return self.ask(operand, layout.channels_last(operand.rank))
-
-    def _transposed(self, wire: Wire, have: Order, want: Order) -> Wire:
-        return self.transpose(wire, layout.permutation(have, want))
 
     def together(self, *operands: Operand) -> tuple[Order, list[Wire]]:
         """Operands that are broadcast against each other, in one order and with their axes aligned."""
@@ -353,7 +382,7 @@ class Builder:
                 self._sizes[size] = self._length(a, b)
             elif size.op == "element":
                 bounds = [self.ints([b]), self.ints([b + 1]), self.ints([1])]
-                self._sizes[size] = self.emit("STRIDED_SLICE", self.setting(a), *bounds, dims=(1,))
+                self._sizes[size] = self.emit("STRIDED_SLICE", a, *bounds, dims=(1,))
             else:
                 self._sizes[size] = self.emit(size.op, self.size(a), self.size(b), dims=(1,))
         return self._sizes[size]
@@ -368,18 +397,23 @@ class Builder:
             self._forms[key] = self.cast(wire, "int32")
         return self._forms[key]
 
-    def elements(self, value: Runtime, what: str) -> Ints:
+    def elements(self, value: Runtime) -> Ints:
         """Integers that are computed, one by one.
 
         Raises:
             Refused: how many there are is only known at run time.
         """
-        if value.rank != 1 or value.dims[0] is None:
-            raise Refused(f"a number of {what} that only the run time knows")
-        return Ints(Size("element", (value, i)) for i in range(value.dims[0]))
+        (count,) = value.dims or (1,)
+        if count is None:
+            raise Refused("a vector whose length only the run time knows")
+        wire = self.setting(value)
+        return Ints(Size("element", (wire, i)) for i in range(count))
 
     def _length(self, value: Runtime, axis: int) -> Wire:
         wire, order = value.first
+        home = self._home(wire)
+        if home is not self:
+            return home.size(Size("length", (value, axis)))
         if wire not in self._sizes:
             self._sizes[wire] = self.emit("SHAPE", wire, dims=(wire.rank,), dtype="int32", outType=2)
         start = order.index(axis)

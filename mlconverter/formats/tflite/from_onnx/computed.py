@@ -22,7 +22,7 @@ def sliced_by_tensors(b: Builder, x: Runtime, starts: Setting, ends: Setting, ax
     strides = ones
     if steps is not None:
         strides = b.emit("SELECT_V2", hit, _spread(b, places, _wire(b, steps), rank), ones, dims=(rank,), dtype="int32")
-    return Stored(b.emit("STRIDED_SLICE", b.ask(x), begins, lasts, strides, dims=b.out_dims()), logical(rank))
+    return Stored(b.emit("STRIDED_SLICE", b.ask(x), begins, lasts, strides, dims=b.out_dims(rank=rank)), logical(rank))
 
 
 def squeezed_by_tensor(b: Builder, x: Runtime, axes: Runtime) -> Stored:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from mlconverter.formats.tflite.from_onnx.values import Array, Dims, Operation, Wire
+from mlconverter.formats.tflite.from_onnx.values import Array, Dims, Graph, Wire
 from mlconverter.formats.tflite.structure import Model, Operator, SignatureDef, Subgraph, Tensor
 from mlconverter.formats.tflite.writer import options, write
 from mlconverter.signature import IOSignature
@@ -16,18 +16,29 @@ LONGEST_KEY = 64
 """Bytes of a constant by which candidates for being equal are found."""
 
 
-def file_of(operations: Sequence[Operation], inputs: Sequence[Wire], outputs: Sequence[Wire], signature: IOSignature) -> Model:
+def file_of(graph: Graph, signature: IOSignature) -> Model:
     """The file.
 
     Args:
-        operations: in order of execution; those that no output needs are left out.
-        inputs: one tensor for each input of the signature.
-        outputs: one tensor for each output of the signature.
-        signature: the names under which they are known.
+        graph: the model, with one input and one output for each of the signature; operators that no output needs are left out.
+        signature: the names under which inputs and outputs are known.
     """
-    tensors = _Tensors(*inputs, *outputs)
+    buffers = _Buffers()
+    subgraphs: list[Subgraph] = []
+    _add(graph, subgraphs, buffers)
+    taken, given = subgraphs[0].inputs, subgraphs[0].outputs
+    names = dict(zip(signature.input_names, taken, strict=True)), dict(zip(signature.output_names, given, strict=True))
+    return write(subgraphs, buffers.listed, SignatureDef(signature.key, 0, *names))
+
+
+def _add(graph: Graph, subgraphs: list[Subgraph], buffers: _Buffers) -> int:
+    """Write a graph behind the others, and behind it those that its operators run; its number."""
+    number = len(subgraphs)
+    tensors = _Tensors(buffers, [*graph.inputs, *graph.outputs])
+    subgraphs.append(Subgraph(graph.name, (), (), (), ()))  # keeps the place
     operators = []
-    for index, operation in enumerate(_needed(operations, outputs)):
+    for index, operation in enumerate(graph.needed()):
+        parts = {field: _add(part, subgraphs, buffers) for field, part in operation.graphs.items()}
         operators.append(
             Operator(
                 index=index,
@@ -36,35 +47,22 @@ def file_of(operations: Sequence[Operation], inputs: Sequence[Wire], outputs: Se
                 version=operation.version,
                 inputs=tuple(-1 if i is None else tensors.number(i) for i in operation.inputs),
                 outputs=tuple(map(tensors.number, operation.outputs)),
-                options=options(operation.op, **operation.options),
+                options=options(operation.op, **operation.options, **parts),
             )
         )
-    taken, given = (tuple(map(tensors.number, wires)) for wires in (inputs, outputs))
-    names = dict(zip(signature.input_names, taken, strict=True)), dict(zip(signature.output_names, given, strict=True))
-    graph = Subgraph("main", tuple(tensors.listed), tuple(operators), taken, given)
-    return write(graph, tensors.buffers, SignatureDef(signature.key, 0, *names))
-
-
-def _needed(operations: Sequence[Operation], outputs: Iterable[Wire]) -> list[Operation]:
-    """The operators that the outputs depend on."""
-    wanted = set(outputs)
-    needed = []
-    for operation in reversed(operations):
-        if not wanted.isdisjoint(operation.outputs):
-            wanted.update(i for i in operation.inputs if i is not None)
-            needed.append(operation)
-    return needed[::-1]
+    taken, given = (tuple(map(tensors.number, wires)) for wires in (graph.inputs, graph.outputs))
+    subgraphs[number] = Subgraph(graph.name, tuple(tensors.listed), tuple(operators), taken, given)
+    return number
 
 
 class _Tensors:
-    """The tensors of the file, in the order in which they are first met, after those of the border."""
+    """The tensors of a graph, in the order in which they are first met, after those of the border."""
 
-    def __init__(self, *border: Wire) -> None:
+    def __init__(self, buffers: _Buffers, border: Sequence[Wire]) -> None:
         self.listed: list[Tensor] = []
-        self.buffers: list[Array | Callable[[], Array]] = []
+        self._buffers = buffers
         self._numbers: dict[Wire, int] = {}
         self._names: set[str] = set()
-        self._alike: dict[tuple[Any, ...], list[tuple[int, Array]]] = {}
         for wire in border:
             self._names.add(wire.name)
         for wire in border:
@@ -83,7 +81,7 @@ class _Tensors:
                     shape=tuple(1 if d is None else d for d in wire.dims),
                     shape_signature=_signature(wire.dims) if free else None,
                     dtype=wire.dtype,
-                    buffer=0 if wire.data is None else self._buffer(wire.data),
+                    buffer=0 if wire.data is None else self._buffers.number(wire.data),
                 )
             )
         return found
@@ -96,11 +94,19 @@ class _Tensors:
         self._names.add(result)
         return result
 
-    def _buffer(self, data: Array | Callable[[], Array]) -> int:
-        """The buffer of a constant, that of an equal one where there is one; no buffer holds nothing."""
+
+class _Buffers:
+    """The constants of the file, those of all its graphs."""
+
+    def __init__(self) -> None:
+        self.listed: list[Array | Callable[[], Array]] = []
+        self._alike: dict[tuple[Any, ...], list[tuple[int, Array]]] = {}
+
+    def number(self, data: Array | Callable[[], Array]) -> int:
+        """The number of a constant, that of an equal one where there is one; no buffer holds nothing."""
         if callable(data):
-            self.buffers.append(data)
-            return len(self.buffers)
+            self.listed.append(data)
+            return len(self.listed)
         if not data.size:
             return 0
         key = (data.dtype.str, data.nbytes, data.flat[: LONGEST_KEY // data.itemsize].tobytes())
@@ -108,9 +114,9 @@ class _Tensors:
         for number, other in alike:
             if other.shape == data.shape and _same_bits(other, data):
                 return number
-        self.buffers.append(data)
-        alike.append((len(self.buffers), data))
-        return len(self.buffers)
+        self.listed.append(data)
+        alike.append((len(self.listed), data))
+        return len(self.listed)
 
 
 def _same_bits(a: Array, b: Array) -> bool:

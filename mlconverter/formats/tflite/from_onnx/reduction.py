@@ -61,7 +61,7 @@ def _reduction(name: str, versions: tuple[int, ...], becomes: str, step: Step) -
     ) -> Stored:
         if isinstance(axes, Runtime):
             if axes.dims != (0,):
-                b.elements(axes, "axes")  # none at all would have another meaning
+                b.elements(axes)  # none at all would have another meaning
                 return step(b, x.first, b.setting(axes), bool(keepdims))
             axes = None
         every = [] if noop_with_empty_axes else list(range(x.rank))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Dims, Ints, Operand, Runtime, Size, Stored, Wire, known
 from mlconverter.formats.tflite.layout import Order
 
+LARGEST = 1 << 16
+"""Elements of a constant that is written out rather than filled at run time."""
+
 
 @translates("Reshape", 1, 5, 13, 14, 19, 21, 23, 24, 25)
 def reshape(b: Builder, x: Runtime, shape: Ints | Runtime, *, allowzero: int = 0, consumed_inputs: Any = None) -> Stored:
@@ -21,7 +25,7 @@ def reshape(b: Builder, x: Runtime, shape: Ints | Runtime, *, allowzero: int = 0
     if isinstance(shape, Runtime):
         return _reshape_to_tensor(b, x, shape, allowzero)
     sizes = [x.length(i) if isinstance(s, int) and s == 0 and not allowzero else s for i, s in enumerate(shape)]
-    return reshaped(b, x, sizes, b.out_dims())
+    return reshaped(b, x, sizes, b.out_dims(rank=len(sizes)))
 
 
 def _reshape_to_tensor(b: Builder, x: Runtime, shape: Runtime, allowzero: int) -> Stored:
@@ -160,7 +164,7 @@ def unsqueeze(b: Builder, x: Runtime, axes: Ints | Runtime) -> Stored:
 def expand(b: Builder, x: Operand, shape: Ints | Runtime) -> Stored:
     """Expand → BROADCAST_TO."""
     if isinstance(shape, Runtime):
-        shape = b.elements(shape, "axes")
+        shape = b.elements(shape)
     rank = max(x.rank, len(shape))
     own: list[int | Size] = list(x.dims) if isinstance(x, Constant) else x.sizes
     have = [*[1] * (rank - x.rank), *own]
@@ -227,8 +231,15 @@ def constant_of_shape(b: Builder, shape: Ints | Runtime, *, value: Array | None 
     if isinstance(shape, Runtime):
         dims = b.out_dims()
         return Stored(_fill(b, b.ask(shape), filler, dims), layout.logical(len(dims)))
-    dims = known(shape)
-    return Stored(_fill(b, b.shape(shape), filler, dims), layout.logical(len(dims)))
+    return Stored(filled(b, shape, filler), layout.logical(len(shape)))
+
+
+def filled(b: Builder, sizes: Sequence[int | Size], filler: Array) -> Wire:
+    """A tensor whose elements are all the same: a constant where its sizes are numbers, and few."""
+    dims = [s for s in sizes if isinstance(s, int)]
+    if len(dims) == len(sizes) and math.prod(dims) <= LARGEST:
+        return b.array(np.full(dims, filler.reshape(())))
+    return _fill(b, b.shape(sizes), filler, known(sizes))
 
 
 def _fill(b: Builder, shape: Wire, filler: Array, dims: tuple[int | None, ...]) -> Wire:

@@ -39,14 +39,14 @@ def slice_(
     steps: Ints | Runtime | None = None,
 ) -> Stored:
     """Slice → STRIDED_SLICE."""
-    if any(isinstance(setting, Runtime) for setting in (starts, ends, axes, steps)):
+    bounds = [s for s in (starts, ends) if isinstance(s, Runtime)]
+    if isinstance(axes, Runtime) or isinstance(steps, Runtime) or (bounds and steps and min(steps.fixed("a step")) < 0):
         return sliced_by_tensors(b, x, starts, ends, axes, steps)
-    assert not isinstance(starts, Runtime) and not isinstance(ends, Runtime)
-    assert not isinstance(axes, Runtime) and not isinstance(steps, Runtime)
-    along = axes.fixed("an axis") if axes is not None else list(range(len(starts)))
-    strides = steps.fixed("a step") if steps is not None else [1] * len(starts)
+    begins, stops = (b.elements(s) if isinstance(s, Runtime) else s for s in (starts, ends))
+    along = axes.fixed("an axis") if axes is not None else list(range(len(begins)))
+    strides = steps.fixed("a step") if steps is not None else [1] * len(begins)
     parts = {}
-    for start, end, axis, step in zip(starts, ends, along, strides, strict=True):
+    for start, end, axis, step in zip(begins, stops, along, strides, strict=True):
         parts[axis % x.rank] = _part(x.dims[axis], start, end, step)
     return sliced(b, x.first, parts)
 
@@ -128,7 +128,7 @@ def pad(
 ) -> Stored:
     """Pad → PAD or PADV2, MIRROR_PAD, or GATHER for edges; STRIDED_SLICE where it takes away."""
     if isinstance(pads, Runtime):
-        pads = b.elements(pads, "sizes")
+        pads = b.elements(pads)
     along = list(range(x.rank)) if axes is None else [a % x.rank for a in axes.fixed("an axis")]
     begins, ends = dict(zip(along, pads[: len(along)], strict=True)), dict(zip(along, pads[len(along) :], strict=True))
     cut = {a: _kept(x, a, begins[a], ends[a]) for a in along if _takes_away(begins[a]) or _takes_away(ends[a])}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,11 +13,14 @@ from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.kernels import STORED
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
+from mlconverter.formats.tflite.from_onnx.sizes import ints_of, settled, shape_of
 from mlconverter.formats.tflite.from_onnx.values import (
     Array,
     Constant,
     Dims,
+    Graph,
     Ints,
+    Operand,
     Runtime,
     Size,
     Sizes,
@@ -26,7 +28,7 @@ from mlconverter.formats.tflite.from_onnx.values import (
     Value,
     Wire,
 )
-from mlconverter.hub.evaluate import evaluate, evaluates, object_array
+from mlconverter.hub.evaluate import evaluate, evaluates
 from mlconverter.hub.forms import Form, forms_of
 from mlconverter.hub.io import dim_of, numpy_name
 from mlconverter.hub.nodes import Call, call_of, opset_of, version_of
@@ -36,24 +38,30 @@ from mlconverter.hub.refusing import Refusals
 HALF = "float16"
 
 
+class _Lost(Exception):
+    """A graph within a node gives nothing, for a reason that has been noted."""
+
+
 class Translation:
     """One walk over a normalised graph.
 
     Args:
         model: the graph.
         builder: where the operators are collected.
+        outer: the walk over the graph around the one that a node holds.
     """
 
-    def __init__(self, model: ir.Model, builder: Builder) -> None:
-        self.model, self.builder = model, builder
+    def __init__(self, model: ir.Model, builder: Builder, outer: Translation | None = None) -> None:
+        self.model, self.builder, self.outer = model, builder, outer
         self.values: dict[ir.Value, Value] = {}
-        self.refusals = Refusals(translates.route)
+        self.refusals: Refusals = Refusals(translates.route) if outer is None else outer.refusals
+        self.lost: set[ir.Value] = set() if outer is None else outer.lost
 
-    def run(self) -> tuple[list[Wire], list[Wire]]:
+    def run(self) -> Graph:
         """Translate the whole graph.
 
         Returns:
-            The tensors that are its inputs and its outputs, in order, in the model's own axis order and dtypes.
+            The graph, with its inputs and outputs in order, in the model's own axis order and dtypes.
 
         Raises:
             UnsupportedOpsError: with every node that LiteRT has no kernel for.
@@ -71,7 +79,28 @@ class Translation:
             wire = self._graph_output(value, taken)
             taken.add(wire)
             outputs.append(wire)
-        return inputs, outputs
+        return Graph("main", self.builder.operations, inputs, outputs)
+
+    def nested(self, builder: Builder, graph: ir.Graph, given: Sequence[Operand]) -> list[Operand]:
+        """Translate a graph that a node holds, in terms of operands that are its inputs; its outputs."""
+        before = builder.node, builder.translate
+        inner = Translation(self.model, builder, self)
+        for value, operand in zip(graph.inputs, given, strict=True):
+            inner.values[value] = inner._borrowed(operand)
+        for node in graph:
+            inner._translate(node)
+        if not self.lost.isdisjoint(graph.outputs):
+            raise _Lost
+        results = [inner.value(v) for v in graph.outputs]
+        builder.node, builder.translate = before
+        return [inner._materialised(r) if isinstance(r, Sizes) else r for r in results]
+
+    def _borrowed(self, value: Value) -> Value:
+        """A value of somewhere else, where others may read it as well."""
+        if not isinstance(value, Runtime):
+            return value
+        self.builder.shared.update(value.orders.values())
+        return Runtime(value.name, value.dims, value.dtype, value.orders)
 
     # -- the border --------------------------------------------------------------------------------------------------
 
@@ -106,27 +135,41 @@ class Translation:
         """The translated value, a constant's on first use."""
         found = self.values.get(value)
         if found is None:
-            if value.const_value is None:
+            if value.const_value is not None:
+                found = Constant(value.const_value.numpy(), value.name or "", is_weight(value))
+            elif self.outer is not None:
+                found = self._borrowed(self.outer.value(value))
+            else:
                 raise TranslationError(value.name or "", "graph", f"value '{value.name}' is used before anything computes it")
-            found = self.values[value] = Constant(value.const_value.numpy(), value.name or "", is_weight(value))
+            self.values[value] = found
         return found
 
     def _translate(self, node: ir.Node) -> None:
+        # Behind what is refused, and of no known rank, nothing that could be said of a node would be its own fault.
+        results = self._translated(node) if self.lost.isdisjoint(node.inputs) else None
+        if results is None:
+            # What else is refused comes to light as well.
+            results = [_stand_in(output) for output in node.outputs]
+            self.lost.update(output for output in node.outputs if output.shape is None)
+        self.values.update(zip(node.outputs, results, strict=False))
+
+    def _translated(self, node: ir.Node) -> list[Value] | None:
+        """The outputs of a node, ``None`` where something of it is refused."""
         version = version_of(node, self.model.opset_imports) or 0
         call = call_of(node, opset_of(node, self.model.opset_imports), version)
-        self.builder.node = node
+        self.builder.node, self.builder.translate = node, self.nested
         try:
             inputs = [self._input(i) for i in call.inputs]
             results = self._known(call, inputs) or self._computed(call, inputs)
-            bound = [self._result(o, r) for o, r in zip(node.outputs, results, strict=False)]
+            return [self._result(o, r) for o, r in zip(node.outputs, results, strict=False)]
         except Refused as refused:
             self.refusals.add(node, version, f"{refused}")
-            bound = [_stand_in(o) for o in node.outputs]
+        except _Lost:
+            pass  # the reason has been noted
         except (TypeError, ValueError, LookupError, ArithmeticError, AssertionError) as error:
             if not self.refusals:  # behind a node that is refused nothing has to fit
                 raise TranslationError(node.name or "", call.op, f"{type(error).__name__}: {error}") from error
-            bound = [_stand_in(o) for o in node.outputs]
-        self.values.update(zip(node.outputs, bound, strict=False))
+        return None
 
     def _input(self, value: ir.Value | Array | None) -> Value | None:
         if value is None:
@@ -162,8 +205,8 @@ class Translation:
     def _known(self, call: Call, inputs: list[Value | None]) -> list[Value] | None:
         """Sizes, arithmetic on them, and what is computed from constants alone."""
         if call.op in ("Shape", "Size"):
-            return [_shape(call, inputs[0])]
-        inputs = [_settled(i) for i in inputs]
+            return [shape_of(call, inputs[0])]
+        inputs = [settled(i) for i in inputs]
         symbolic = any(isinstance(i, Sizes) for i in inputs)
         if not inputs or any(isinstance(i, Runtime) for i in inputs) or not evaluates(call.op, symbolic):
             return None
@@ -186,9 +229,9 @@ class Translation:
 
     def _materialised(self, sizes: Sizes) -> Runtime | Constant:
         """Sizes as a tensor."""
-        settled = _settled(sizes)
-        if isinstance(settled, Constant):
-            return settled
+        known = settled(sizes)
+        if isinstance(known, Constant):
+            return known
         items = [i if isinstance(i, Size) else int(i) for i in sizes.array.reshape(-1)]
         wire = self.builder.reshape(self.builder.shape(items), sizes.array.shape)
         wire = self.builder.cast(wire, sizes.dtype)
@@ -210,7 +253,7 @@ class Translation:
         """A value in the first of the forms that the translator takes."""
         if value is None:
             return None
-        if Ints in form and (ints := _ints_of(value)) is not None:
+        if Ints in form and (ints := ints_of(value)) is not None:
             return ints
         if isinstance(value, Sizes):
             value = self._materialised(value)
@@ -232,32 +275,8 @@ def _dims(value: ir.Value) -> Dims | None:
     return tuple(d if isinstance(d := dim_of(dim), int) else None for dim in value.shape)
 
 
-def _settled(value: Value | None) -> Value | None:
-    """Sizes all of which are numbers as the constant that they are."""
-    if isinstance(value, Sizes) and all(isinstance(i, (int, np.integer)) for i in value.array.reshape(-1)):
-        return Constant(value.array.astype(value.dtype))
-    return value
-
-
-def _shape(call: Call, of: Value | None) -> Sizes:
-    assert of is not None
-    known = () if isinstance(of, Runtime) else of.array.shape if isinstance(of, Sizes) else of.dims
-    items: list[int | Size] = of.sizes if isinstance(of, Runtime) else list(known)
-    if call.op == "Size":
-        return Sizes(object_array([math.prod(items)]).reshape(()))
-    return Sizes(object_array(items)[call.attributes.get("start", 0) : call.attributes.get("end")])
-
-
-def _ints_of(value: Value) -> Ints | None:
-    if isinstance(value, Constant) and value.value.dtype.kind in "iub":
-        return Ints(int(v) for v in value.value.reshape(-1))
-    if isinstance(value, Sizes):
-        return Ints(v if isinstance(v, Size) else int(v) for v in value.array.reshape(-1))
-    return None
-
-
 def _stand_in(output: ir.Value) -> Runtime:
-    """What takes the place of a result that cannot be computed, so that what else is refused comes to light as well."""
+    """What takes the place of a result that cannot be computed."""
     dims = _dims(output) or ()
     dtype = numpy_name(output.dtype)
     wire = Wire(output.name or "", dims, dtype if dtype in STORED else "float32")

@@ -138,7 +138,7 @@ class Size:
 
     Attributes:
         op: ``"length"``, ``"element"``, or the TFLite operator that computes it.
-        args: a value and its axis, a value and the element's index, or the operands.
+        args: a value and its axis, a tensor and a position in it, or the operands.
     """
 
     op: str
@@ -223,6 +223,7 @@ class Operation:
     Attributes:
         inputs: ``None`` for an optional input that is left out.
         options: fields of its options table.
+        graphs: the subgraphs that it runs, by the field of its options that names each.
     """
 
     op: str
@@ -230,6 +231,41 @@ class Operation:
     outputs: list[Wire]
     options: dict[str, Any] = field(default_factory=dict)
     version: int = 1
+    graphs: dict[str, Graph] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Graph:
+    """A graph of the file: the model itself, a branch, or a part of a loop.
+
+    Attributes:
+        operations: in order of execution; they may read tensors of the graph around it, which have to be inputs in the end.
+    """
+
+    name: str
+    operations: list[Operation]
+    inputs: list[Wire]
+    outputs: list[Wire]
+
+    def needed(self) -> list[Operation]:
+        """The operators that the outputs depend on."""
+        wanted = set(self.outputs)
+        found = []
+        for operation in reversed(self.operations):
+            if not wanted.isdisjoint(operation.outputs):
+                wanted.update(i for i in operation.inputs if i is not None)
+                found.append(operation)
+        return found[::-1]
+
+    def outside(self) -> list[Wire]:
+        """The tensors that it reads and that nothing in it gives, in the order in which they are first met."""
+        given = set(self.inputs)
+        found: dict[Wire, None] = {}
+        for operation in self.needed():
+            found.update((i, None) for i in operation.inputs if i is not None and i.data is None and i not in given)
+            given.update(operation.outputs)
+        found.update((o, None) for o in self.outputs if o.data is None and o not in given)
+        return list(found)
 
 
 def known(dims: Sequence[int | Size]) -> Dims:
