@@ -84,7 +84,6 @@ REFUSED: list[tuple[str, Callable[[Case], bool], str]] = [
     ("AveragePool", lambda c: len(c.attributes["kernel_shape"]) == 3, "pooling over 3 spatial axes"),
     ("Conv", lambda c: c.attributes.get("strides") == [10, 10], "do not reach the ends"),
     ("ConvTranspose", lambda c: c.attributes.get("group", 1) > 1, "in groups"),
-    ("Div", lambda c: c.kind == INT64, "does not take int64"),
     ("Dropout", lambda c: True, "its mask is read"),
     ("GatherElements", lambda c: c.inputs[1].shape == (2, 1, 2), "another shape"),
     ("LRN", lambda c: c.attributes["size"] % 2 == 0, "even size"),

@@ -2,6 +2,7 @@
 
 from mlconverter.formats.tflite.from_onnx import (
     activation,
+    bits,
     casting,
     convolution,
     elementwise,
@@ -21,6 +22,7 @@ from mlconverter.formats.tflite.from_onnx.ops import translates
 
 __all__ = [
     "activation",
+    "bits",
     "casting",
     "convert",
     "convolution",

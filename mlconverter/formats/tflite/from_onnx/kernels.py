@@ -45,7 +45,9 @@ KERNELS: dict[str, Kernel] = {
     **_kernels("EQUAL NOT_EQUAL", "float32 int32 int64 bool"),
     **_kernels("LESS LESS_EQUAL GREATER GREATER_EQUAL", "float32 int32 int64"),
     **_kernels("LOGICAL_AND LOGICAL_OR LOGICAL_NOT", "bool"),
-    **_kernels("BITWISE_XOR RIGHT_SHIFT", "int8 uint8 int16 uint16 int32 uint32"),
+    **_kernels("BITWISE_XOR RIGHT_SHIFT", "int8 uint8 int16 uint16 int32 uint32", 8),
+    **_kernels("BITCAST", "float32 float16 float64 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool", 8),
+    **_kernels("ATAN2", "float32 float64", 8),
     **_kernels("SELECT_V2", "all"),
     # One operand
     **_kernels("ABS", "float32 int16 int32"),
@@ -71,6 +73,7 @@ KERNELS: dict[str, Kernel] = {
     **_kernels("PAD", "float32 int8 uint8 int16 int32 int64 bool", 5),
     **_kernels("PADV2", "float32 int8 uint8 int16 int32 int64 bool", 5),
     **_kernels("MIRROR_PAD", "all", 5),
+    **_kernels("REVERSE_SEQUENCE", "float32 uint8 int16 int32 int64"),
     **_kernels("REVERSE_V2", "float32 int8 uint8 int16 int32 int64 bool"),
     **_kernels("DEPTH_TO_SPACE SPACE_TO_DEPTH", "float32 int8 uint8 int32 int64", 4),
     # Reductions
@@ -105,9 +108,19 @@ WIDER = {
     "int16": "int32",
     "uint16": "int32",
     "uint32": "int64",
+    "uint64": "int64",
     "bool": "int32",
 }
 """Where a kernel is missing, the type in which the same integers can be computed and cut back to the same bits."""
+
+SIGN_BLIND = frozenset(
+    "ADD SUB MUL NEG EQUAL NOT_EQUAL SUM REDUCE_PROD CUMSUM CONCATENATION SPLIT SPLIT_V PACK GATHER GATHER_ND PAD PADV2 "
+    "REVERSE_V2 REVERSE_SEQUENCE SCATTER_ND".split()
+)
+"""What 64 bits mean alike with and without a sign. There is no wider type, so nothing else is computed without."""
+
+ORDERS = frozenset("LESS LESS_EQUAL GREATER GREATER_EQUAL MAXIMUM MINIMUM".split())
+"""What looks at the order of its operands alone: it is that of the signed numbers 2⁶³ below."""
 
 
 def refusal(op: str, dtype: str, rank: int) -> str | None:
@@ -123,4 +136,6 @@ def refusal(op: str, dtype: str, rank: int) -> str | None:
 def fitting(op: str, dtype: str) -> str | None:
     """The type in which an operator can be computed on such data: their own, a wider one, or ``None``."""
     dtypes = KERNELS[op].dtypes
+    if dtype == "uint64" and op not in SIGN_BLIND:
+        return dtype if dtype in dtypes else None
     return dtype if dtype in dtypes else wider if (wider := WIDER.get(dtype)) in dtypes else None

@@ -6,10 +6,10 @@ import numpy as np
 
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.from_onnx.builder import Builder
-from mlconverter.formats.tflite.from_onnx.elementwise import broadcast_dims, kept, pointwise
+from mlconverter.formats.tflite.from_onnx.elementwise import kept, pointwise
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.shaping import renamed, squeezed
-from mlconverter.formats.tflite.from_onnx.values import Constant, Operand, Runtime, Stored, Wire
+from mlconverter.formats.tflite.from_onnx.values import Constant, Operand, Runtime, Stored, Wire, broadcast_dims
 
 
 def _fully_connected(b: Builder, x: Runtime, axis: int, matrix: Constant, bias: Constant | None = None) -> Stored:

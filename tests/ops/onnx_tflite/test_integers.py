@@ -1,0 +1,88 @@
+"""Integers are exact to the last bit: at the ends of their range, whatever type LiteRT computes them in."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from tests.ops.onnx_tflite.check import check
+from tests.ops.onnx_torch.models import model, node
+
+KINDS = {name: helper.np_dtype_to_tensor_dtype(np.dtype(name)) for name in ("int32", "int64", "uint32", "uint64")}
+SMALL = {name: helper.np_dtype_to_tensor_dtype(np.dtype(name)) for name in ("int8", "uint8", "int16", "uint16")}
+BOOL = onnx.TensorProto.BOOL
+
+
+def edges(dtype: str) -> np.ndarray:
+    """Numbers at and around the ends, the powers of two, and anywhere between."""
+    info = np.iinfo(dtype)
+    near = [info.min, info.min + 1, info.max, info.max - 1, info.max // 2, info.max // 3, 0, 1, 2, 3, 7, 10, 127]
+    near += [-n for n in (1, 2, 3, 10)] if info.min else []
+    near += [sign * (1 << n) for n in range(2, info.bits - 1, 3) for sign in ((1, -1) if info.min else (1,))]
+    anywhere = np.random.default_rng(0).integers(info.min, info.max, 40, dtype=dtype, endpoint=True)
+    return np.concatenate([np.array(near, dtype), anywhere, anywhere >> np.array(info.bits // 2, dtype)])
+
+
+def on_pairs(op: str, a: np.ndarray, b: np.ndarray, result: int | None = None, **attributes):
+    kind = helper.np_dtype_to_tensor_dtype(a.dtype)
+    nodes = [node(op, "a b", "y", **attributes)]
+    made = model(nodes, {"a": (kind, a.shape), "b": (kind, b.shape)}, {"y": result or kind})
+    return check(made, {"a": a, "b": b})
+
+
+def pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Each with each, but what no processor divides."""
+    a, b = (v.reshape(-1) for v in np.meshgrid(edges(dtype), edges(dtype)))
+    defined = b != 0
+    if np.iinfo(dtype).min:
+        defined &= ~((a == np.iinfo(dtype).min) & (b == np.array(-1, dtype)))
+    return a[defined], b[defined]
+
+
+@pytest.mark.parametrize("dtype", [*KINDS, *SMALL])
+@pytest.mark.parametrize(("op", "attributes"), [("Div", {}), ("Mod", {}), ("Mod", {"fmod": 1})])
+def test_divisions(op, attributes, dtype):
+    if op == "Div" and dtype in SMALL:
+        pytest.skip("ONNX Runtime has none")
+    a, b = pairs(dtype)
+    if attributes and np.iinfo(dtype).min:
+        defined = (a != np.iinfo(dtype).min) & (b != np.iinfo(dtype).min)  # have no absolute value
+        a, b = a[defined], b[defined]
+    on_pairs(op, a, b, **attributes)
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul"])
+@pytest.mark.parametrize("dtype", KINDS)
+def test_rings(op, dtype):
+    on_pairs(op, edges(dtype)[:, None], edges(dtype))
+
+
+@pytest.mark.parametrize("op", ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Max", "Min"])
+@pytest.mark.parametrize("dtype", ["int64", "uint32", "uint64"])
+def test_orders(op, dtype):
+    if (op, dtype) == ("Equal", "uint32"):
+        pytest.skip("ONNX Runtime has none")
+    on_pairs(op, edges(dtype)[:, None], edges(dtype), None if op in ("Max", "Min") else BOOL)
+
+
+@pytest.mark.parametrize("op", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
+@pytest.mark.parametrize("dtype", [*KINDS, *SMALL])
+def test_bits(op, dtype):
+    on_pairs(op, edges(dtype)[:, None], edges(dtype))
+
+
+@pytest.mark.parametrize("dtype", [*KINDS, *SMALL])
+def test_all_bits_turned(dtype):
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    check(model([node("BitwiseNot", "a", "y")], {"a": (kind, edges(dtype).shape)}, {"y": kind}), {"a": edges(dtype)})
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
+def test_shifts(direction, dtype):
+    steps = np.arange(np.iinfo(dtype).bits, dtype=dtype)
+    on_pairs("BitShift", edges(dtype)[:, None], steps, direction=direction)
+    by = np.array([3], dtype)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    made = model([node("BitShift", "a b", "y", direction=direction)], {"a": (kind, ("n", 2))}, {"y": kind}, {"b": by})
+    check(made, {"a": edges(dtype)[:30].reshape(-1, 2)})
