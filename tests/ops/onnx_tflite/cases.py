@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 
+from tests.ops.onnx_tflite.cases_elementary import CASES as ELEMENTARY
 from tests.ops.onnx_torch.cases import CASES as SHARED
 from tests.ops.onnx_torch.cases import Case
 from tests.ops.onnx_torch.models import BOOL, FLOAT, INT64, N, ints, weight
@@ -78,7 +79,7 @@ def _axes() -> list[Case]:
     ]
 
 
-CASES = [*SHARED, *_small_integers(), *_windows(), *_axes()]
+CASES = [*SHARED, *ELEMENTARY, *_small_integers(), *_windows(), *_axes()]
 
 REFUSED: list[tuple[str, Callable[[Case], bool], str]] = [
     ("AveragePool", lambda c: len(c.attributes["kernel_shape"]) == 3, "pooling over 3 spatial axes"),
