@@ -86,3 +86,34 @@ def test_shifts(direction, dtype):
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     made = model([node("BitShift", "a b", "y", direction=direction)], {"a": (kind, ("n", 2))}, {"y": kind}, {"b": by})
     check(made, {"a": edges(dtype)[:30].reshape(-1, 2)})
+
+
+UINT8, INT32 = onnx.TensorProto.UINT8, onnx.TensorProto.INT32
+
+
+@pytest.mark.parametrize("columns", [4, 258, 259, 700])
+@pytest.mark.parametrize("zeros", [(), (3,), (200, 7), ("rows", "columns")])
+@pytest.mark.parametrize("constant", [True, False])
+def test_integer_matrices(columns, zeros, constant):
+    numbers = np.random.default_rng(0)
+    x, y = (numbers.choice([0, 1, 254, 255], shape).astype(np.uint8) for shape in ((5, columns), (columns, 3)))
+    zero = {f"z{n}": np.array(z, np.uint8) for n, z in enumerate(zeros) if not isinstance(z, str)}
+    if "rows" in zeros:
+        zero = {"z0": np.array(9, np.uint8), "z1": np.array([1, 0, 255], np.uint8)}
+    inputs = {"x": (UINT8, ("n", columns))} | ({} if constant else {"y": (UINT8, y.shape)})
+    made = model(
+        [node("MatMulInteger", " ".join(["x y", *zero]), "o")], inputs, {"o": INT32}, zero | ({"y": y} if constant else {})
+    )
+    check(made, {"x": x} | ({} if constant else {"y": y}))
+
+
+@pytest.mark.parametrize("attributes", [{}, {"pads": [1, 0, 1, 1], "strides": [2, 1]}, {"group": 2}])
+@pytest.mark.parametrize("channels", [4, 60])
+@pytest.mark.parametrize("zeros", [(), (3,), (200, 7)])
+def test_integer_convolutions(attributes, channels, zeros):
+    numbers = np.random.default_rng(0)
+    w = numbers.choice([0, 1, 254, 255], (6, channels // attributes.get("group", 1), 3, 2)).astype(np.uint8)
+    zero = {f"z{n}": np.array(z, np.uint8) for n, z in enumerate(zeros)}
+    nodes = [node("ConvInteger", " ".join(["x w", *zero]), "o", **attributes)]
+    made = model(nodes, {"x": (UINT8, ("n", channels, 6, 7))}, {"o": INT32}, {"w": w, **zero})
+    check(made, {"x": numbers.choice([0, 1, 254, 255], (2, channels, 6, 7)).astype(np.uint8)})

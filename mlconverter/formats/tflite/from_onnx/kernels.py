@@ -94,12 +94,14 @@ KERNELS: dict[str, Kernel] = {
     **_kernels("BATCH_MATMUL", "float32", 5),
     **_kernels("CONV_2D DEPTHWISE_CONV_2D", "float32", 4),
     **_kernels("CONV_3D", "float32", 5),
-    **_kernels("TRANSPOSE_CONV AVERAGE_POOL_2D MAX_POOL_2D RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR", "float32", 4),
+    **_kernels("CONV_3D_TRANSPOSE", "float32", 5),
+    **_kernels("TRANSPOSE_CONV", "float32", 4, version=3),
+    **_kernels("AVERAGE_POOL_2D MAX_POOL_2D RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR", "float32", 4),
     **_kernels("LOCAL_RESPONSE_NORMALIZATION", "float32", 4),
 }
 """By operator."""
 
-DATA_INPUT = {"SPLIT": 1, "SELECT_V2": 1, "SCATTER_ND": 1, "TRANSPOSE_CONV": 2}
+DATA_INPUT = {"SPLIT": 1, "SELECT_V2": 1, "SCATTER_ND": 1, "TRANSPOSE_CONV": 2, "CONV_3D_TRANSPOSE": 2}
 """Operators whose data are not their first input."""
 
 WIDER = {
