@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 
 from tests.ops.onnx_tflite.cases_elementary import CASES as ELEMENTARY
+from tests.ops.onnx_tflite.cases_images import CASES as IMAGES
 from tests.ops.onnx_tflite.cases_pooling import CASES as POOLING
 from tests.ops.onnx_torch.cases import CASES as SHARED
 from tests.ops.onnx_torch.cases import Case
@@ -86,7 +87,7 @@ def _axes() -> list[Case]:
     ]
 
 
-CASES = [*SHARED, *ELEMENTARY, *POOLING, *_small_integers(), *_windows(), *_axes()]
+CASES = [*SHARED, *ELEMENTARY, *POOLING, *IMAGES, *_small_integers(), *_windows(), *_axes()]
 
 REFUSED: list[tuple[str, Callable[[Case], bool], str]] = [
     ("Conv", lambda c: c.attributes.get("strides") == [10, 10], "do not reach the ends"),
@@ -94,7 +95,6 @@ REFUSED: list[tuple[str, Callable[[Case], bool], str]] = [
     ("GatherElements", lambda c: c.inputs[1].shape == (2, 1, 2), "another shape"),
     ("LRN", lambda c: c.attributes["size"] % 2 == 0, "even size"),
     ("ReduceMean", lambda c: c.kind != FLOAT, "does not take int32"),
-    ("Resize", lambda c: c.attributes.get("mode") == "cubic", "cubic"),
     ("ScatterND", lambda c: c.attributes.get("reduction") in ("mul", "max", "min"), "reduction="),
 ]
 """Operator, which of its cases, and the reason."""
