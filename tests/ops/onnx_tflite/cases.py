@@ -8,6 +8,7 @@ import onnx
 from tests.ops.onnx_tflite.cases_elementary import CASES as ELEMENTARY
 from tests.ops.onnx_tflite.cases_images import CASES as IMAGES
 from tests.ops.onnx_tflite.cases_pooling import CASES as POOLING
+from tests.ops.onnx_tflite.cases_products import CASES as PRODUCTS
 from tests.ops.onnx_torch.cases import CASES as SHARED
 from tests.ops.onnx_torch.cases import Case
 from tests.ops.onnx_torch.models import BOOL, FLOAT, INT64, N, ints, weight
@@ -87,7 +88,7 @@ def _axes() -> list[Case]:
     ]
 
 
-CASES = [*SHARED, *ELEMENTARY, *POOLING, *IMAGES, *_small_integers(), *_windows(), *_axes()]
+CASES = [*SHARED, *ELEMENTARY, *POOLING, *IMAGES, *PRODUCTS, *_small_integers(), *_windows(), *_axes()]
 
 REFUSED: list[tuple[str, Callable[[Case], bool], str]] = [
     ("Conv", lambda c: c.attributes.get("strides") == [10, 10], "do not reach the ends"),

@@ -5,6 +5,7 @@ from mlconverter.formats.tflite.from_onnx import (
     bits,
     casting,
     convolution,
+    einsum,
     elementwise,
     functions,
     indexing,
@@ -19,6 +20,7 @@ from mlconverter.formats.tflite.from_onnx import (
     shaping,
     slicing,
     space,
+    spectra,
 )
 from mlconverter.formats.tflite.from_onnx.convert import convert
 from mlconverter.formats.tflite.from_onnx.ops import translates
@@ -29,6 +31,7 @@ __all__ = [
     "casting",
     "convert",
     "convolution",
+    "einsum",
     "elementwise",
     "functions",
     "indexing",
@@ -43,5 +46,6 @@ __all__ = [
     "shaping",
     "slicing",
     "space",
+    "spectra",
     "translates",
 ]

@@ -57,7 +57,7 @@ def kernel_matrix(at: Array, before: int, mode: str, scale: float, *, a: float, 
     stretch = min(scale, 1.0) if antialias else 1.0
     first = math.floor(-reach / stretch) + 1
     places = np.floor(at)[:, None] + np.arange(first, 2 - first)
-    weights = kernel((places - at[:, None]) * stretch, a)
+    weights: Array = kernel((places - at[:, None]) * stretch, a)
     if exclude_outside:
         weights = np.where((places >= 0) & (places < before), weights, 0)
     if exclude_outside or antialias:
@@ -68,14 +68,16 @@ def kernel_matrix(at: Array, before: int, mode: str, scale: float, *, a: float, 
 
 
 def _linear(distance: Array, a: float) -> Array:
-    return np.maximum(1 - np.abs(distance), 0)
+    weights: Array = np.maximum(1 - np.abs(distance), 0)
+    return weights
 
 
 def _cubic(distance: Array, a: float) -> Array:
     d = np.abs(distance)
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+    weights: Array = np.where(d <= 1, near, np.where(d < 2, far, 0))
+    return weights
 
 
 def crop_positions(start: float, end: float, before: int, size: int) -> Array:

@@ -64,7 +64,7 @@ def resize(
         if region is None:
             at, outside = _coordinates(target, coordinate_transformation_mode), np.zeros(size, bool)
         else:
-            at = crop_positions(*region[:, number].tolist(), before, size)
+            at = crop_positions(float(region[0, number]), float(region[1, number]), before, size)
             outside = (at < 0) | (at > before - 1)
         if np.array_equal(at, np.arange(before)):
             continue
