@@ -39,7 +39,23 @@ def _resizes() -> list[Case]:
     return cases
 
 
-CASES = _resizes()
+def _samples() -> list[Case]:
+    cases = []
+    ways = itertools.product(("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection"), (0, 1))
+    for mode, padding, aligned in ways:
+        given = {"mode": mode, "padding_mode": padding, "align_corners": aligned}
+        cases.append(Case("GridSample", ((N, 3, 6, 7), (N, 4, 5, 2)), given, opset=16))
+        cases.append(Case("GridSample", ((N, 3, 6, 7), (N, 9, 9, 2)), given, opset=16, low=-1, high=1))
+        if mode != "bicubic":
+            volume = {**given, "mode": "linear" if mode == "bilinear" else mode}
+            cases.append(Case("GridSample", ((N, 2, 4, 5, 6), (N, 3, 4, 5, 3)), volume, opset=20))
+    cases += [Case("GridSample", ((N, 3, 6, 7), (N, 4, 5, 2)), opset=20)]
+    for aligned, (rank, size) in itertools.product((0, 1), ((2, (3, 2, 5, 6)), (3, (3, 2, 4, 5, 6)))):
+        cases.append(Case("AffineGrid", ((3, rank, rank + 1), ints(*size)), {"align_corners": aligned}, opset=20))
+    return cases
+
+
+CASES = [*_resizes(), *_samples()]
 
 OTHERWISE = [
     Case("Resize", ((2, 3, 10, 7), None, _scales(1, 1, 1.05, 1)), {"mode": "linear"}),
