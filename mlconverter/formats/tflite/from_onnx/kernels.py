@@ -85,6 +85,8 @@ KERNELS: dict[str, Kernel] = {
     **_kernels("CUMSUM", "float32 int32 int64"),
     **_kernels("TOPK_V2", "float32 int8 uint8 int16 int32 int64"),
     **_kernels("WHERE", "bool"),
+    **_kernels("NON_MAX_SUPPRESSION_V4", "float32", 2),
+    **_kernels("UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD", "float32 int32"),
     # Making tensors
     **_kernels("FILL", "int32 int64", 8),
     **_kernels("RANGE", "float32 int32 int64"),
