@@ -7,6 +7,7 @@ import onnx
 
 from tests.ops.onnx_tflite.cases_elementary import CASES as ELEMENTARY
 from tests.ops.onnx_tflite.cases_images import CASES as IMAGES
+from tests.ops.onnx_tflite.cases_places import CASES as PLACES
 from tests.ops.onnx_tflite.cases_pooling import CASES as POOLING
 from tests.ops.onnx_tflite.cases_products import CASES as PRODUCTS
 from tests.ops.onnx_torch.cases import CASES as SHARED
@@ -88,14 +89,12 @@ def _axes() -> list[Case]:
     ]
 
 
-CASES = [*SHARED, *ELEMENTARY, *POOLING, *IMAGES, *PRODUCTS, *_small_integers(), *_windows(), *_axes()]
+CASES = [*SHARED, *ELEMENTARY, *POOLING, *IMAGES, *PLACES, *PRODUCTS, *_small_integers(), *_windows(), *_axes()]
 
 REFUSED: list[tuple[str, Callable[[Case], bool], str]] = [
     ("Conv", lambda c: c.attributes.get("strides") == [10, 10], "do not reach the ends"),
     ("Dropout", lambda c: True, "its mask is read"),
-    ("GatherElements", lambda c: c.inputs[1].shape == (2, 1, 2), "another shape"),
     ("LRN", lambda c: c.attributes["size"] % 2 == 0, "even size"),
     ("ReduceMean", lambda c: c.kind != FLOAT, "does not take int32"),
-    ("ScatterND", lambda c: c.attributes.get("reduction") in ("mul", "max", "min"), "reduction="),
 ]
 """Operator, which of its cases, and the reason."""

@@ -19,10 +19,12 @@ from mlconverter.formats.tflite.from_onnx import (
     regions,
     resize,
     sampling,
+    scattering,
     shaping,
     slicing,
     space,
     spectra,
+    unique,
 )
 from mlconverter.formats.tflite.from_onnx.convert import convert
 from mlconverter.formats.tflite.from_onnx.ops import translates
@@ -46,10 +48,12 @@ __all__ = [
     "reduction",
     "regions",
     "resize",
+    "scattering",
     "shaping",
     "slicing",
     "sampling",
     "space",
     "spectra",
     "translates",
+    "unique",
 ]
