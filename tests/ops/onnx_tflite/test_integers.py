@@ -5,7 +5,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.ops.onnx_tflite.check import check
+from mlconverter import Converter
+from tests.ops.onnx_tflite.check import check, run_tflite
 from tests.ops.onnx_torch.models import model, node
 
 KINDS = {name: helper.np_dtype_to_tensor_dtype(np.dtype(name)) for name in ("int32", "int64", "uint32", "uint64")}
@@ -117,3 +118,15 @@ def test_integer_convolutions(attributes, channels, zeros):
     nodes = [node("ConvInteger", " ".join(["x w", *zero]), "o", **attributes)]
     made = model(nodes, {"x": (UINT8, ("n", channels, 6, 7))}, {"o": INT32}, {"w": w, **zero})
     check(made, {"x": numbers.choice([0, 1, 254, 255], (2, channels, 6, 7)).astype(np.uint8)})
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_the_lowest_integer_divided_by_minus_one_ends_no_process(op, dtype, constant):
+    kind, low = KINDS[dtype], np.iinfo(dtype).min
+    a, b = np.array([low, low, 7], dtype), np.array([-1, 2, -1], dtype)
+    inputs = {"a": (kind, a.shape)} | ({} if constant else {"b": (kind, b.shape)})
+    made = model([node(op, "a b", "y")], inputs, {"y": kind}, {"b": b} if constant else {})
+    got = run_tflite(Converter(made, verify=False).to_tflite(), {"a": a} | ({} if constant else {"b": b}))["y"]
+    assert got[1:].tolist() == ([low // 2, -7] if op == "Div" else [0, 0])

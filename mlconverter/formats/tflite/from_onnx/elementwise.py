@@ -10,7 +10,7 @@ import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.fusing import activate, scaled
-from mlconverter.formats.tflite.from_onnx.integers import quotient, remainder
+from mlconverter.formats.tflite.from_onnx.integers import floor_mod, quotient, remainder
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.reduction import absolute
 from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Operand, Runtime, Stored, Wire, broadcast_dims
@@ -138,8 +138,8 @@ def mod(b: Builder, x: Operand, y: Operand, *, fmod: int) -> Stored:
     if left.dtype == "uint64":
         return Stored(remainder(b, left, right, dims), order)
     if not fmod or left.dtype.startswith("uint"):
-        return Stored(b.compute("FLOOR_MOD", left, right, dims=dims), order)
-    rest = b.compute("FLOOR_MOD", absolute(b, left), absolute(b, right), dims=dims)
+        return Stored(floor_mod(b, left, right, dims), order)
+    rest = floor_mod(b, absolute(b, left), absolute(b, right), dims)
     negative = b.compute("LESS", left, b.scalar(0, left.dtype), dims=left.dims, dtype="bool")
     minus = b.compute("NEG", rest, dims=dims)
     return Stored(b.emit("SELECT_V2", negative, minus, rest, dims=dims, dtype=rest.dtype), order)

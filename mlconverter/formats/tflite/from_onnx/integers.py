@@ -15,10 +15,10 @@ def quotient(b: Builder, left: Wire, right: Wire, dims: Dims) -> Wire:
     """Integers divided and rounded towards zero; LiteRT's DIV lacks 64 bits, and 32 without a sign."""
     if left.dtype == "uint32":
         a, d = (b.cast(w, "int64") for w in (left, right))
-        return b.cast(_exact_quotient(b, a, d, b.emit("FLOOR_MOD", a, d, dims=dims), dims), "uint32")
+        return b.cast(_exact_quotient(b, a, d, floor_mod(b, a, d, dims), dims), "uint32")
     if left.dtype == "uint64":
         return _unsigned_quotient(b, left, right, dims)
-    rest = b.emit("FLOOR_MOD", left, right, dims=dims)
+    rest = floor_mod(b, left, right, dims)
     # It has the sign of the divisor; towards zero is the other one where the signs of the two differ.
     signs = [b.emit("LESS", w, b.scalar(0, w.dtype), dims=w.dims, dtype="bool") for w in (left, right)]
     negative = b.emit("NOT_EQUAL", *signs, dims=dims, dtype="bool")
@@ -32,6 +32,20 @@ def remainder(b: Builder, left: Wire, right: Wire, dims: Dims) -> Wire:
     """Remainders of unsigned 64-bit integers."""
     product = b.compute("MUL", _unsigned_quotient(b, left, right, dims), right, dims=dims)
     return b.compute("SUB", left, product, dims=dims)
+
+
+def floor_mod(b: Builder, left: Wire, right: Wire, dims: Dims) -> Wire:
+    """Remainders with the sign of the divisor.
+
+    The lowest integer divided by -1 is none, and the attempt ends the process; what it leaves is nothing, as by 1.
+    """
+    if right.dtype in ("int32", "int64"):
+        if right.data is not None:
+            right = b.array(np.where(right.array == -1, 1, right.array).astype(right.dtype))
+        else:
+            odd = b.emit("EQUAL", right, b.scalar(-1, right.dtype), dims=right.dims, dtype="bool")
+            right = b.emit("SELECT_V2", odd, b.scalar(1, right.dtype), right, dims=right.dims, dtype=right.dtype)
+    return b.compute("FLOOR_MOD", left, right, dims=dims)
 
 
 def _exact_quotient(b: Builder, left: Wire, right: Wire, rest: Wire, dims: Dims) -> Wire:
