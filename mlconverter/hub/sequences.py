@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
@@ -19,6 +21,9 @@ def split_sequences(model: ir.Model) -> None:
             readers = list(node.outputs[0].consumers())
             picks = [_constant_index(reader) for reader in readers]
             sizes = _split_sizes(node)
+            if sizes is None and _is_one_size(node) and all(p is not None and p >= 0 for p in picks):
+                _slice(graph, node, readers, [p or 0 for p in picks], names)
+                continue
             if sizes is None or any(p is None or not -len(sizes) <= p < len(sizes) for p in picks):
                 continue
             axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
@@ -41,6 +46,41 @@ def split_sequences(model: ir.Model) -> None:
                 reader.outputs[0].replace_all_uses_with(part, replace_graph_outputs=True)
                 graph.remove(reader, safe=True)
             graph.remove(node, safe=True)
+
+
+def _is_one_size(node: ir.Node) -> bool:
+    """Whether all parts are as long as a number says that is computed."""
+    split = node.inputs[1] if len(node.inputs) > 1 else None
+    return split is not None and split.shape is not None and len(split.shape) == 0
+
+
+def _slice(graph: ir.Graph, node: ir.Node, readers: list[ir.Node], picks: list[int], names: Names) -> None:
+    """Parts of a length that is computed, each as a Slice from its number times that length on."""
+    axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 0
+    size = node.inputs[1]
+
+    def constant(value: list[int]) -> ir.Value:
+        array = np.array(value, np.int64)
+        made = ir.Value(name=names.new("part"), shape=ir.Shape(array.shape), type=ir.TensorType(ir.DataType.INT64))
+        made.const_value = ir.tensor(array)
+        graph.register_initializer(made)
+        return made
+
+    def computed(op: str, *inputs: ir.Value | None, attributes: Sequence[ir.Attr] = ()) -> ir.Value:
+        made = ir.Node("", op, inputs, attributes, num_outputs=1)
+        made.outputs[0].name = names.new("part")
+        graph.insert_before(node, made)
+        return made.outputs[0]
+
+    whole = [ir.AttrInt64("to", ir.DataType.INT64)]
+    length = computed("Reshape", computed("Cast", size, attributes=whole), constant([1]))
+    for reader, pick in zip(readers, picks, strict=True):
+        bounds = [computed("Mul", length, constant([n])) for n in (pick, pick + 1)]
+        part = computed("Slice", node.inputs[0], *bounds, constant([axis]))
+        part.type, part.shape = reader.outputs[0].type, reader.outputs[0].shape
+        reader.outputs[0].replace_all_uses_with(part, replace_graph_outputs=True)
+        graph.remove(reader, safe=True)
+    graph.remove(node, safe=True)
 
 
 def _constant_index(node: ir.Node) -> int | None:

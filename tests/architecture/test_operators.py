@@ -9,6 +9,8 @@ from mlconverter.registry import OpRegistry, formats
 REFUSED: dict[str, dict[tuple[str, int], str]] = {
     "onnx-tflite": {
         ("Cast", 1): "names the dtype by a string, for which the specification has no list",
+        ("GlobalLpPool", 1): "p is a real number",
+        ("LpPool", 1): "p is a real number, and the default of the pads is not said",
         ("Pad", 1): "experimental: its pads have another name",
         ("Split", 1): "sizes stand in an input or an attribute, and what both mean is not said",
         ("Tile", 1): "repeats along one axis that is an input",

@@ -5,6 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 
+from tests.ops.onnx_tflite.cases_elementary import CASES as ELEMENTARY
+from tests.ops.onnx_tflite.cases_images import CASES as IMAGES
+from tests.ops.onnx_tflite.cases_places import CASES as PLACES
+from tests.ops.onnx_tflite.cases_pooling import CASES as POOLING
+from tests.ops.onnx_tflite.cases_products import CASES as PRODUCTS
 from tests.ops.onnx_torch.cases import CASES as SHARED
 from tests.ops.onnx_torch.cases import Case
 from tests.ops.onnx_torch.models import BOOL, FLOAT, INT64, N, ints, weight
@@ -56,6 +61,12 @@ def _windows() -> list[Case]:
         ):
             cases.append(Case("ConvTranspose", ((N, 3, *size), weight(3, 4, 4, 4), weight(4)), attributes))
             cases.append(Case("ConvTranspose", ((N, 3, *size), weight(3, 4, 2, 2)), {**attributes, "pads": [0] * 4}))
+            cases.append(Case("ConvTranspose", ((N, 6, *size), weight(6, 2, 4, 3), weight(6)), {"group": 3, **attributes}))
+    for attributes in ({}, {"strides": [2, 1, 2], "pads": [1, 0, 1, 0, 1, 1]}, {"strides": [2] * 3, "output_padding": [1, 0, 1]}):
+        cases.append(Case("ConvTranspose", ((N, 3, 4, 5, 6), weight(3, 2, 2, 3, 2), weight(2)), attributes))
+        cases.append(Case("ConvTranspose", ((N, 4, 4, 5, 6), weight(4, 1, 3, 3, 2)), {"group": 2, **attributes}))
+    cases += [Case("ConvTranspose", ((N, 4, 7), weight(4, 3, 3), weight(6)), {"group": 2, "strides": [2]})]
+    cases += [Case("ConvTranspose", ((N, 3, 4, 5), weight(3, 2, 3, 3)), {"strides": [2, 2], "output_shape": [8, 11]})]
     return cases
 
 
@@ -78,21 +89,12 @@ def _axes() -> list[Case]:
     ]
 
 
-CASES = [*SHARED, *_small_integers(), *_windows(), *_axes()]
+CASES = [*SHARED, *ELEMENTARY, *POOLING, *IMAGES, *PLACES, *PRODUCTS, *_small_integers(), *_windows(), *_axes()]
 
 REFUSED: list[tuple[str, Callable[[Case], bool], str]] = [
-    ("AveragePool", lambda c: len(c.attributes["kernel_shape"]) == 3, "pooling over 3 spatial axes"),
     ("Conv", lambda c: c.attributes.get("strides") == [10, 10], "do not reach the ends"),
-    ("ConvTranspose", lambda c: c.attributes.get("group", 1) > 1, "in groups"),
-    ("Div", lambda c: c.kind == INT64, "does not take int64"),
     ("Dropout", lambda c: True, "its mask is read"),
-    ("GatherElements", lambda c: c.inputs[1].shape == (2, 1, 2), "another shape"),
     ("LRN", lambda c: c.attributes["size"] % 2 == 0, "even size"),
-    ("MaxPool", lambda c: len(c.outputs) == 2, "positions of the maxima"),
-    ("MaxPool", lambda c: "dilations" in c.attributes, "without dilations"),
-    ("MaxPool", lambda c: c.kind == INT8, "does not take int8"),
     ("ReduceMean", lambda c: c.kind != FLOAT, "does not take int32"),
-    ("Resize", lambda c: c.attributes.get("mode") == "cubic", "cubic"),
-    ("ScatterND", lambda c: c.attributes.get("reduction") in ("mul", "max", "min"), "reduction="),
 ]
 """Operator, which of its cases, and the reason."""

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mlconverter.formats.tflite import layout
-from mlconverter.formats.tflite.from_onnx.kernels import DATA_INPUT, KERNELS, STORED, fitting, refusal
+from mlconverter.formats.tflite.from_onnx.kernels import DATA_INPUT, KERNELS, ORDERS, STORED, fitting, refusal
 from mlconverter.formats.tflite.from_onnx.ops import Refused
 from mlconverter.formats.tflite.from_onnx.values import (
     Array,
@@ -145,6 +145,9 @@ class Builder:
             Refused: LiteRT has no kernel for such data, nor for the same in a wider type.
         """
         own = inputs[0].dtype
+        if own == "uint64" and op in ORDERS:
+            below = self.emit(op, *map(self._moved_below, inputs), dims=dims, dtype=dtype, **options)
+            return below if dtype == "bool" else self._moved_below(below, back=True)
         fit = fitting(op, own)
         if fit is None or fit == own:
             return self.emit(op, *inputs, dims=dims, dtype=dtype, **options)
@@ -162,7 +165,35 @@ class Builder:
             return wire
         if wire.data is not None:
             return self.constant(wire.array.astype(dtype), wire.name)
+        if "uint64" in (wire.dtype, dtype) and not any(d.startswith("float") for d in (wire.dtype, dtype)):
+            return self.cast(self.bits(wire, "int64"), dtype) if dtype != "uint64" else self.bits(self.cast(wire, "int64"), dtype)
         return self.emit("CAST", wire, dims=wire.dims, dtype=dtype)
+
+    def bits(self, wire: Wire, dtype: str) -> Wire:
+        """The same bits read as another element type of the same width."""
+        if wire.dtype == dtype:
+            return wire
+        if wire.data is not None:
+            return self.constant(wire.array.view(dtype), wire.name)
+        return self.emit("BITCAST", wire, dims=wire.dims, dtype=dtype)
+
+    def parts(self, wire: Wire, dtype: str) -> Wire:
+        """The bits of each element as several of a narrower type along one more axis, the lowest first."""
+        count = np.dtype(wire.dtype).itemsize // np.dtype(dtype).itemsize
+        if wire.data is not None:
+            value = np.ascontiguousarray(wire.array)[..., None] if wire.rank else wire.array.reshape(1)
+            return self.constant(value.view(dtype), wire.name)
+        return self.emit("BITCAST", wire, dims=(*wire.dims, count), dtype=dtype)
+
+    def joined(self, parts: Wire, dtype: str) -> Wire:
+        """The way back of :meth:`parts`."""
+        return self.emit("BITCAST", parts, dims=parts.dims[:-1], dtype=dtype)
+
+    def _moved_below(self, wire: Wire, back: bool = False) -> Wire:
+        """64 bits without a sign as signed numbers in the same order, or the way back."""
+        wire = wire if back else self.bits(wire, "int64")
+        moved = self.emit("ADD", wire, self.scalar(-(1 << 63), "int64"), dims=wire.dims)
+        return self.bits(moved, "uint64") if back else moved
 
     def copy(self, wire: Wire) -> Wire:
         """The same elements in a tensor of its own."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from mlconverter.formats.tflite.from_onnx import activation as functions
 from mlconverter.formats.tflite.from_onnx.builder import Builder
-from mlconverter.formats.tflite.from_onnx.elementwise import broadcast_dims, kept
-from mlconverter.formats.tflite.from_onnx.values import Runtime, Stored, Wire
+from mlconverter.formats.tflite.from_onnx.elementwise import kept
+from mlconverter.formats.tflite.from_onnx.values import Runtime, Stored, Wire, broadcast_dims
 from mlconverter.formats.tflite.layout import logical
 from mlconverter.hub.recurrent import Activation
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
+from mlconverter.formats.tflite.from_onnx.elementwise import kept
+from mlconverter.formats.tflite.from_onnx.joining import joined
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
+from mlconverter.formats.tflite.from_onnx.slicing import Part, sliced
 from mlconverter.formats.tflite.from_onnx.values import Constant, Dims, Operand, Size, Stored, Wire, known
 from mlconverter.formats.tflite.from_onnx.windows import SAME, VALID, Window, cut, padded, window_of
 from mlconverter.formats.tflite.layout import channels_last
@@ -135,50 +140,67 @@ def conv_transpose(
     output_padding: list[int] | None = None,
     output_shape: list[int] | None = None,
 ) -> Stored:
-    """ConvTranspose → TRANSPOSE_CONV; what its padding cannot say is cut off afterwards."""
-    if x.rank not in (3, 4):
+    """ConvTranspose → TRANSPOSE_CONV, CONV_3D_TRANSPOSE, one for each group; what padding cannot say is cut off afterwards."""
+    if x.rank not in (3, 4, 5):
         raise Refused(f"a transposed convolution over {x.rank - 2} spatial axes")
-    if group != 1:
-        raise Refused("a transposed convolution in groups")
     rank = x.rank - 2
-    shape = _sizes(filters)
-    steps, extra = list(strides or [1] * rank), list(output_padding or [0] * rank)
     kernel = _dilated(filters, dilations or [1] * rank)
-    extents = [d or 0 for d in kernel.dims[2:]]
+    steps, extra = list(strides or [1] * rank), list(output_padding or [0] * rank)
     given = list(pads or [0] * (2 * rank)) if auto_pad == "NOTSET" else [0] * (2 * rank)
-    begins, ends = given[:rank], given[rank:]
+    spread = Spread([d or 0 for d in _sizes(kernel)[2:]], steps, extra, given[:rank], given[rank:])
     if output_shape or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        begins, ends = _cut_to(x.dims[2:], extents, steps, extra, output_shape, upper=auto_pad == "SAME_UPPER")
-    terms = b.constant(np.zeros(shape[1], np.float32), "bias") if bias is None else b.ask(bias)
-    image, order = b.image(x), channels_last(x.rank)
-    sizes: list[int | Size] = list(x.sizes[2:]) if not isinstance(x, Constant) else list(x.dims[2:])
+        spread = spread.cut_to(x.dims[2:], output_shape, upper=auto_pad == "SAME_UPPER")
+    if group == 1:
+        return Stored(_conv_transpose(b, x, kernel, bias, spread), channels_last(x.rank))
+    images, kernels = _apart(b, x, group, 1), _apart(b, kernel, group, 0)
+    biases: Sequence[Operand | None] = [None] * group if bias is None else _apart(b, bias, group, 0)
+    made = [_conv_transpose(b, *part, spread) for part in zip(images, kernels, biases, strict=True)]
+    return Stored(joined(b, made, x.rank - 1), channels_last(x.rank))
+
+
+def _apart(b: Builder, value: Operand, group: int, axis: int) -> Sequence[Operand]:
+    """The parts of a value that belong to each group."""
+    size = value.dims[axis]
+    if size is None:
+        raise Refused("groups of channels whose number only the run time knows")
+    if isinstance(value, Constant):
+        return [Constant(v, value.name, value.is_weight) for v in np.split(value.value, group, axis)]
+    size //= group
+    return [kept(sliced(b, value.first, {axis: Part(g * size, (g + 1) * size, 1, size)})) for g in range(group)]
+
+
+def _conv_transpose(b: Builder, x: Operand, filters: Operand, bias: Operand | None, spread: Spread) -> Wire:
+    """A transposed convolution of channels-last images without groups."""
+    rank, channels = x.rank - 2, _sizes(filters)[1]
+    terms = b.constant(np.zeros(channels, np.float32), "bias") if bias is None else b.ask(bias)
+    image = b.image(x)
+    sizes: list[int | Size] = list(x.dims[2:]) if isinstance(x, Constant) else x.sizes[2:]
     batch = x.dims[0] if isinstance(x, Constant) else x.length(0)
     if rank == 1:
-        image, kernel_wire = b.expand_dims(image, 1), b.expand_dims(b.ask(kernel, (1, 2, 0)), 1)
-        sizes, steps, extra, extents = [1, *sizes], [1, *steps], [0, *extra], [1, *extents]
-        begins, ends = [0, *begins], [0, *ends]
+        image, kernel = b.expand_dims(image, 1), b.expand_dims(b.ask(filters, (1, 2, 0)), 1)
+        sizes, spread = [1, *sizes], spread.lifted()
     else:
-        kernel_wire = b.ask(kernel, IHWO)
-    full = [(n - 1) * s + k + e for n, s, k, e in zip(sizes, steps, extents, extra, strict=True)]
-    wanted = [f - p - q for f, p, q in zip(full, begins, ends, strict=True)]
-    same = all(_is_same(*axis) for axis in zip(sizes, wanted, extents, steps, begins, strict=True))
-    made = wanted if same else full
-    made_shape: list[int | Size] = [batch, *made, shape[1]]
+        kernel = b.ask(filters, DHWIO if rank == 3 else IHWO)
+    full = [(n - 1) * s + k + e for n, s, k, e in zip(sizes, spread.steps, spread.extents, spread.extra, strict=True)]
+    wanted = [f - p - q for f, p, q in zip(full, spread.begins, spread.ends, strict=True)]
+    zipped = zip(sizes, wanted, spread.extents, spread.steps, spread.begins, strict=True)
+    same = rank < 3 and all(_is_same(*axis) for axis in zipped)
+    made_shape: list[int | Size] = [batch, *(wanted if same else full), channels]
+    options: dict[str, Any] = {f"stride{axis}": s for axis, s in zip("DHW"[-len(sizes) :], spread.steps, strict=True)}
+    if rank == 3:
+        options |= {f"dilation{axis}Factor": 1 for axis in "DHW"}
     y = b.emit(
-        "TRANSPOSE_CONV",
+        "CONV_3D_TRANSPOSE" if rank == 3 else "TRANSPOSE_CONV",
         b.shape(made_shape),
-        kernel_wire,
+        kernel,
         image,
         terms,
         dims=known(made_shape),
-        version=3,
         padding=SAME if same else VALID,
-        strideH=steps[0],
-        strideW=steps[1],
+        **options,
     )
-    if not same:
-        y = cut(b, y, begins, ends)
-    return Stored(b.squeeze(y, [1]) if rank == 1 else y, order)
+    y = y if same else cut(b, y, spread.begins, spread.ends)
+    return b.squeeze(y, [1]) if rank == 1 else y
 
 
 def _dilated(filters: Operand, dilations: list[int]) -> Operand:
@@ -194,20 +216,41 @@ def _dilated(filters: Operand, dilations: list[int]) -> Operand:
     return Constant(spread, filters.name, filters.is_weight)
 
 
-def _cut_to(
-    sizes: Dims, extents: list[int], steps: list[int], extra: list[int], wanted: list[int] | None, *, upper: bool
-) -> tuple[list[int], list[int]]:
-    """What is cut off so that a wanted size is left: stride × input elements by default."""
-    beyond = [k + e - s for k, e, s in zip(extents, extra, steps, strict=True)]
-    if wanted:
-        if None in sizes:
-            raise Refused("output_shape of an input with free sizes")
-        targets = wanted[-len(sizes) :]
-        beyond = [b + s * (n or 0) - w for b, s, n, w in zip(beyond, steps, sizes, targets, strict=True)]
-    if min(beyond) < 0:
-        raise Refused("an output that is larger than what the kernel reaches")
-    small, large = [t // 2 for t in beyond], [t - t // 2 for t in beyond]
-    return (small, large) if upper else (large, small)
+@dataclass(frozen=True)
+class Spread:
+    """How a transposed convolution spreads its filter over the result.
+
+    Attributes:
+        extents: lengths of the filter.
+        steps: from one element to the next.
+        extra: elements behind what the filter reaches.
+        begins: what is cut off before.
+        ends: what is cut off behind.
+    """
+
+    extents: list[int]
+    steps: list[int]
+    extra: list[int]
+    begins: list[int]
+    ends: list[int]
+
+    def lifted(self) -> Spread:
+        """The same over one more spatial axis, the first, of size 1."""
+        return Spread([1, *self.extents], [1, *self.steps], [0, *self.extra], [0, *self.begins], [0, *self.ends])
+
+    def cut_to(self, sizes: Dims, wanted: list[int] | None, *, upper: bool) -> Spread:
+        """The same with so much cut off, or added behind, that a wanted size is left: stride × input elements by default."""
+        beyond = [k + e - s for k, e, s in zip(self.extents, self.extra, self.steps, strict=True)]
+        if wanted:
+            if None in sizes:
+                raise Refused("output_shape of an input with free sizes")
+            targets = wanted[-len(sizes) :]
+            beyond = [b + s * (n or 0) - w for b, s, n, w in zip(beyond, self.steps, sizes, targets, strict=True)]
+        extra = [e + max(-t, 0) for e, t in zip(self.extra, beyond, strict=True)]
+        beyond = [max(t, 0) for t in beyond]
+        small, large = [t // 2 for t in beyond], [t - t // 2 for t in beyond]
+        begins, ends = (small, large) if upper else (large, small)
+        return Spread(self.extents, self.steps, extra, begins, ends)
 
 
 def _is_same(size: int | Size, wanted: int | Size, extent: int, stride: int, begin: int) -> bool:

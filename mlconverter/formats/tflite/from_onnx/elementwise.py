@@ -10,9 +10,10 @@ import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.fusing import activate, scaled
+from mlconverter.formats.tflite.from_onnx.integers import floor_mod, quotient, remainder
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.reduction import absolute
-from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Dims, Operand, Runtime, Stored, Wire
+from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Operand, Runtime, Stored, Wire, broadcast_dims
 from mlconverter.hub.nodes import Call
 
 
@@ -21,17 +22,6 @@ def _check_broadcast(call: Call) -> str | None:
     if call.version < 7 and call.attributes.get("broadcast") and axis is not None:
         return "broadcast along an axis of opset 6 and older"
     return None
-
-
-def broadcast_dims(*shapes: Dims) -> Dims:
-    """The shape that shapes are broadcast to."""
-    rank = max(map(len, shapes))
-    result: list[int | None] = []
-    for axis in range(-rank, 0):
-        sizes = [s[axis] for s in shapes if len(s) >= -axis]
-        fixed = [s for s in sizes if s not in (1, None)]
-        result.append(fixed[0] if fixed else None if None in sizes else 1)
-    return tuple(result)
 
 
 def pointwise(b: Builder, op: str, *operands: Operand, dtype: str | None = None) -> Stored:
@@ -96,13 +86,16 @@ def _mul(b: Builder, x: Operand, y: Operand) -> Stored:
 
 
 def _div(b: Builder, x: Operand, y: Operand) -> Stored:
-    return pointwise(b, "DIV", x, y)
+    if x.dtype not in ("int64", "uint32", "uint64"):
+        return pointwise(b, "DIV", x, y)
+    order, (left, right) = b.together(x, y)
+    return Stored(quotient(b, left, right, broadcast_dims(left.dims, right.dims)), order)
 
 
 _arithmetic("Add", (1, 6, 7, 13, 14), "ADD, or part of the bias before it", _add)
 _arithmetic("Sub", (1, 6, 7, 13, 14), "SUB, or part of the bias before it", _sub)
 _arithmetic("Mul", (1, 6, 7, 13, 14), "MUL, or part of the filter before it", _mul)
-_arithmetic("Div", (1, 6, 7, 13, 14), "DIV", _div)
+_arithmetic("Div", (1, 6, 7, 13, 14), "DIV; FLOOR_MOD, DIV, ROUND and MUL for 64 bits", _div)
 _arithmetic("And", (1, 7), "LOGICAL_AND", lambda b, x, y: pointwise(b, "LOGICAL_AND", x, y))
 _arithmetic("Or", (1, 7), "LOGICAL_OR", lambda b, x, y: pointwise(b, "LOGICAL_OR", x, y))
 _arithmetic("Xor", (1, 7), "NOT_EQUAL", lambda b, x, y: pointwise(b, "NOT_EQUAL", x, y))
@@ -140,11 +133,13 @@ def pow_(b: Builder, x: Operand, y: Operand, *, axis: int | None = None, broadca
 @translates("Mod", 10, 13, 28)
 def mod(b: Builder, x: Operand, y: Operand, *, fmod: int) -> Stored:
     """Mod → FLOOR_MOD; with fmod=1 of the absolute values, with the sign of the first."""
-    if not fmod:
-        return pointwise(b, "FLOOR_MOD", x, y)
     order, (left, right) = b.together(x, y)
     dims = broadcast_dims(left.dims, right.dims)
-    rest = b.compute("FLOOR_MOD", absolute(b, left), absolute(b, right), dims=dims)
+    if left.dtype == "uint64":
+        return Stored(remainder(b, left, right, dims), order)
+    if not fmod or left.dtype.startswith("uint"):
+        return Stored(floor_mod(b, left, right, dims), order)
+    rest = floor_mod(b, absolute(b, left), absolute(b, right), dims)
     negative = b.compute("LESS", left, b.scalar(0, left.dtype), dims=left.dims, dtype="bool")
     minus = b.compute("NEG", rest, dims=dims)
     return Stored(b.emit("SELECT_V2", negative, minus, rest, dims=dims, dtype=rest.dtype), order)

@@ -6,9 +6,10 @@ import numpy as np
 
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.from_onnx.builder import Builder
+from mlconverter.formats.tflite.from_onnx.elementwise import kept
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.shaping import squeezed
-from mlconverter.formats.tflite.from_onnx.slicing import one_of
+from mlconverter.formats.tflite.from_onnx.slicing import Part, one_of, sliced
 from mlconverter.formats.tflite.from_onnx.values import Constant, Ints, Operand, Runtime, Stored, Wire
 from mlconverter.formats.tflite.layout import Order
 
@@ -23,7 +24,7 @@ def gather(b: Builder, x: Operand, indices: Operand, *, axis: int) -> Stored:
     if indices.rank > 1 and order != layout.logical(x.rank):
         wire, order = b.ask(x), layout.logical(x.rank)
     position = order.index(axis)
-    picks = _from_start(b, x, indices, axis)
+    picks = from_start(b, x, indices, axis)
     dims = (*wire.dims[:position], *picks.dims, *wire.dims[position + 1 :])
     y = b.move("GATHER", wire, picks, dims=dims, axis=position)
     if indices.rank == 1:
@@ -31,7 +32,7 @@ def gather(b: Builder, x: Operand, indices: Operand, *, axis: int) -> Stored:
     return Stored(y, layout.without(order, [axis]) if indices.rank == 0 else layout.logical(len(dims)))
 
 
-def _from_start(b: Builder, x: Operand, indices: Operand, axis: int, order: Order | None = None) -> Wire:
+def from_start(b: Builder, x: Operand, indices: Operand, axis: int, order: Order | None = None) -> Wire:
     """Indices counted from the start of an axis, which LiteRT asks for: negative ones would read what is before the tensor."""
     size = x.dims[axis]
     if isinstance(indices, Constant) and (size is not None or (indices.value >= 0).all()):
@@ -50,90 +51,47 @@ def _from_start(b: Builder, x: Operand, indices: Operand, axis: int, order: Orde
 def gather_elements(b: Builder, x: Operand, indices: Operand, *, axis: int) -> Stored:
     """GatherElements → GATHER along the last axis with all others as batch axes."""
     axis %= x.rank
-    others = [(d, i) for a, (d, i) in enumerate(zip(x.dims, indices.dims, strict=True)) if a != axis]
-    if any(d != i or d is None for d, i in others):
-        raise Refused("indices of another shape than the data")
+    others = {a: (d, i) for a, (d, i) in enumerate(zip(x.dims, indices.dims, strict=True)) if a != axis}
+    if any(d is None or i is None for d, i in others.values()):
+        raise Refused("indices or data of a size that only the run time knows")
+    shorter = {a: Part(0, i, 1, i) for a, (d, i) in others.items() if d != i}
+    if shorter:  # what lies beyond the indices is not looked at
+        x = kept(sliced(b, b.as_is(x), shorter))
     wire, order = b.with_last(x, axis)
-    picks = _from_start(b, x, indices, axis, order)
+    picks = from_start(b, x, indices, axis, order)
     return Stored(b.move("GATHER", wire, picks, dims=picks.dims, axis=x.rank - 1, batchDims=x.rank - 1), order)
 
 
 @translates("GatherND", 11, 12, 13)
 def gather_nd(b: Builder, x: Operand, indices: Operand, *, batch_dims: int = 0) -> Stored:
-    """GatherND → GATHER_ND."""
+    """GatherND → GATHER_ND; the places of batch axes are put before those that are given."""
+    places = places_from_start(b, x, indices, batch_dims)
+    wire = b.ask(x)
     if batch_dims:
-        raise Refused("batch_dims")
-    places = _places_from_start(b, x, indices)
+        sizes = [d for d in places.dims if d is not None]
+        if len(sizes) != places.rank:
+            raise Refused("batch_dims of sizes that only the run time knows")
+        grid = np.moveaxis(np.indices(sizes[:-1], np.int32), 0, -1)[..., :batch_dims]
+        last = places.rank - 1
+        whole = (*sizes[:-1], sizes[-1] + batch_dims)
+        places = b.emit("CONCATENATION", b.array(np.ascontiguousarray(grid)), places, dims=whole, axis=last)
     depth = places.dims[-1]
     assert depth is not None
-    wire = b.ask(x)
     dims = (*places.dims[:-1], *wire.dims[depth:])
     return Stored(b.move("GATHER_ND", wire, places, dims=dims), layout.logical(len(dims)))
 
 
-def _places_from_start(b: Builder, x: Operand, places: Operand) -> Wire:
-    """Positions over the first axes, each counted from the start of its axis."""
+def places_from_start(b: Builder, x: Operand, places: Operand, first: int = 0) -> Wire:
+    """Positions over axes from the first one on, each counted from the start of its axis."""
     depth = places.dims[-1]
     if depth is None:
         raise Refused("positions over a number of axes that only the run time knows")
-    sizes = x.dims[:depth]
+    sizes = x.dims[first : first + depth]
     if isinstance(places, Constant) and (places.value >= 0).all():
         return b.cast(b.ask(places), "int32")  # none of them counts from the end
     wire = b.cast(b.ask(places), "int32")
-    lengths = b.shape(x.sizes[:depth]) if isinstance(x, Runtime) else b.ints(s or 0 for s in sizes)
+    lengths = b.shape(x.sizes[first : first + depth]) if isinstance(x, Runtime) else b.ints(s or 0 for s in sizes)
     return b.emit("FLOOR_MOD", wire, lengths, dims=wire.dims)
-
-
-@translates("ScatterND", 11, 13, 16, 18)
-def scatter_nd(b: Builder, x: Operand, indices: Operand, updates: Operand, *, reduction: str = "none") -> Stored:
-    """ScatterND → SCATTER_ND, and SELECT_V2 between what it wrote and what was there; ADD with reduction=add."""
-    if reduction not in ("none", "add"):
-        raise Refused(f"reduction={reduction}")
-    return _scattered(b, x, _places_from_start(b, x, indices), b.ask(updates), reduction)
-
-
-def _scattered(b: Builder, x: Operand, places: Wire, values: Wire, reduction: str) -> Stored:
-    wire, order = b.ask(x), layout.logical(x.rank)
-    if None in wire.dims:
-        raise Refused("writing into a tensor of a size that only the run time knows")
-    shape = b.ints([d for d in wire.dims if d is not None])
-    written = b.emit("SCATTER_ND", places, values, shape, dims=wire.dims, dtype=wire.dtype)
-    if reduction == "add":
-        return Stored(b.compute("ADD", wire, written, dims=wire.dims), order)
-    if None in values.dims:
-        raise Refused("a number of updates that only the run time knows")
-    marks = b.array(np.ones([d or 0 for d in values.dims], np.int32))
-    count = b.emit("SCATTER_ND", places, marks, shape, dims=wire.dims, dtype="int32")
-    hit = b.emit("GREATER", count, b.scalar(0, "int32"), dims=wire.dims, dtype="bool")
-    return Stored(b.emit("SELECT_V2", hit, written, wire, dims=wire.dims, dtype=wire.dtype), order)
-
-
-@translates("ScatterElements", 11, 13, 16, 18)
-def scatter_elements(b: Builder, x: Operand, indices: Operand, updates: Operand, *, axis: int, reduction: str = "none") -> Stored:
-    """ScatterElements → as ScatterND."""
-    if reduction not in ("none", "add"):
-        raise Refused(f"reduction={reduction}")
-    axis %= x.rank
-    size = x.dims[axis]
-    if size is None:
-        raise Refused("positions along an axis whose length only the run time knows")
-    if None in indices.dims:
-        raise Refused("a number of updates that only the run time knows")
-    places = np.moveaxis(np.indices([d or 0 for d in indices.dims], np.int32), 0, -1).copy()
-    if isinstance(indices, Constant):
-        places[..., axis] = np.where(indices.value < 0, indices.value + size, indices.value)
-        return _scattered(b, x, b.array(places), b.ask(updates), reduction)
-    along = b.cast(_from_start(b, x, indices, axis), "int32")
-    others = [b.array(places[..., a : a + 1]) for a in range(x.rank)]
-    others[axis] = b.expand_dims(along, x.rank)
-    joined = b.emit("CONCATENATION", *others, dims=(*indices.dims, x.rank), axis=x.rank) if x.rank > 1 else others[0]
-    return _scattered(b, x, joined, b.ask(updates), reduction)
-
-
-@translates("Scatter", 9, 11)
-def scatter(b: Builder, x: Operand, indices: Operand, updates: Operand, *, axis: int) -> Stored:
-    """Scatter → as ScatterElements."""
-    return scatter_elements(b, x, indices, updates, axis=axis)
 
 
 @translates("ArgMax", 1, 11, 12, 13)
@@ -172,16 +130,19 @@ INT64 = 4
 def top_k(b: Builder, x: Runtime, k: Ints | Runtime, *, axis: int, largest: int = 1, sorted: int = 1) -> list[Stored]:
     """TopK → TOPK_V2, of the negative for the smallest."""
     wire, order = b.with_last(x, axis)
-    count = None if isinstance(k, Runtime) else k.fixed("their number")[0]
-    number = b.reshape(b.setting(k), ()) if isinstance(k, Runtime) else b.scalar(count or 0, "int32")
-    dims = (*wire.dims[:-1], count)
-    data = wire if largest else _mirrored(b, wire)
-    values, places = b.emit_several("TOPK_V2", data, number, outputs=[(dims, None), (dims, "int32")])
-    found = values if largest else _mirrored(b, values)
+    number = k[0] if isinstance(k, Ints) else None
+    if isinstance(k, Runtime):
+        size = b.reshape(b.setting(k), ())
+    else:
+        size = b.scalar(number, "int32") if isinstance(number, int) else b.reshape(b.size(k[0]), ())
+    dims = (*wire.dims[:-1], number if isinstance(number, int) else None)
+    data = wire if largest else mirrored(b, wire)
+    values, places = b.emit_several("TOPK_V2", data, size, outputs=[(dims, None), (dims, "int32")])
+    found = values if largest else mirrored(b, values)
     return [Stored(found, order), Stored(b.cast(places, "int64"), order)]
 
 
-def _mirrored(b: Builder, wire: Wire) -> Wire:
+def mirrored(b: Builder, wire: Wire) -> Wire:
     """The numbers in the opposite order: the negative, one less for integers, of which the lowest has no negative."""
     if wire.dtype == "float32":
         return b.emit("NEG", wire, dims=wire.dims)
@@ -191,18 +152,25 @@ def _mirrored(b: Builder, wire: Wire) -> Wire:
 @translates("OneHot", 9, 11, 28)
 def one_hot(b: Builder, indices: Runtime, depth: Operand, values: Operand, *, axis: int) -> Stored:
     """OneHot → ONE_HOT."""
-    fixed = int(depth.number()) if isinstance(depth, Constant) else None
-    count = b.reshape(b.setting(depth), ()) if isinstance(depth, Runtime) else b.scalar(fixed or 0, "int32")
     wire = b.ask(indices)
     if wire.dtype not in ("int32", "int64"):
-        raise Refused(f"indices of {wire.dtype}")
+        wire = b.cast(wire, "int64")
+    count = int(depth.number()) if isinstance(depth, Constant) else None
+    if count is None:
+        size = b.cast(b.ask(depth), "int32")
+        size = b.reshape(size, ()) if size.rank else size
+    else:
+        size = b.scalar(count, "int32")
     below = b.emit("LESS", wire, b.scalar(0, wire.dtype), dims=wire.dims, dtype="bool")
-    moved = b.emit("ADD", wire, b.cast(count, wire.dtype), dims=wire.dims)
+    moved = b.emit("ADD", wire, b.cast(size, wire.dtype), dims=wire.dims)
     places = b.emit("SELECT_V2", below, moved, wire, dims=wire.dims, dtype=wire.dtype)
-    off, on = (_element(b, values, i) for i in (0, 1))
+    if isinstance(values, Constant):
+        off, on = (b.scalar(v.item(), values.dtype) for v in values.value.reshape(-1))
+    else:
+        off, on = (b.move("GATHER", b.ask(values), b.scalar(i, "int32"), dims=(), axis=0) for i in (0, 1))
     place = axis % (indices.rank + 1)
-    dims = (*wire.dims[:place], fixed, *wire.dims[place:])
-    made = b.emit("ONE_HOT", places, count, on, off, dims=dims, dtype=values.dtype, axis=place)
+    dims = (*wire.dims[:place], count, *wire.dims[place:])
+    made = b.emit("ONE_HOT", places, size, on, off, dims=dims, dtype=on.dtype, axis=place)
     return Stored(made, layout.logical(len(dims)))
 
 

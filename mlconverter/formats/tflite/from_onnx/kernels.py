@@ -45,7 +45,9 @@ KERNELS: dict[str, Kernel] = {
     **_kernels("EQUAL NOT_EQUAL", "float32 int32 int64 bool"),
     **_kernels("LESS LESS_EQUAL GREATER GREATER_EQUAL", "float32 int32 int64"),
     **_kernels("LOGICAL_AND LOGICAL_OR LOGICAL_NOT", "bool"),
-    **_kernels("BITWISE_XOR RIGHT_SHIFT", "int8 uint8 int16 uint16 int32 uint32"),
+    **_kernels("BITWISE_XOR RIGHT_SHIFT", "int8 uint8 int16 uint16 int32 uint32", 8),
+    **_kernels("BITCAST", "float32 float16 float64 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool", 8),
+    **_kernels("ATAN2", "float32 float64", 8),
     **_kernels("SELECT_V2", "all"),
     # One operand
     **_kernels("ABS", "float32 int16 int32"),
@@ -72,6 +74,7 @@ KERNELS: dict[str, Kernel] = {
     **_kernels("PADV2", "float32 int8 uint8 int16 int32 int64 bool", 5),
     **_kernels("MIRROR_PAD", "all", 5),
     **_kernels("DYNAMIC_UPDATE_SLICE", "float32 int8 int32 int64 bool"),
+    **_kernels("REVERSE_SEQUENCE", "float32 uint8 int16 int32 int64"),
     **_kernels("REVERSE_V2", "float32 int8 uint8 int16 int32 int64 bool"),
     **_kernels("DEPTH_TO_SPACE SPACE_TO_DEPTH", "float32 int8 uint8 int32 int64", 4),
     # Graphs within the graph
@@ -86,6 +89,8 @@ KERNELS: dict[str, Kernel] = {
     **_kernels("CUMSUM", "float32 int32 int64"),
     **_kernels("TOPK_V2", "float32 int8 uint8 int16 int32 int64"),
     **_kernels("WHERE", "bool"),
+    **_kernels("NON_MAX_SUPPRESSION_V4", "float32", 2),
+    **_kernels("UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD", "float32 int32"),
     # Making tensors
     **_kernels("FILL", "int32 int64", 8),
     **_kernels("RANGE", "float32 int32 int64"),
@@ -95,12 +100,14 @@ KERNELS: dict[str, Kernel] = {
     **_kernels("BATCH_MATMUL", "float32", 5),
     **_kernels("CONV_2D DEPTHWISE_CONV_2D", "float32", 4),
     **_kernels("CONV_3D", "float32", 5),
-    **_kernels("TRANSPOSE_CONV AVERAGE_POOL_2D MAX_POOL_2D RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR", "float32", 4),
+    **_kernels("CONV_3D_TRANSPOSE", "float32", 5),
+    **_kernels("TRANSPOSE_CONV", "float32", 4, version=3),
+    **_kernels("AVERAGE_POOL_2D MAX_POOL_2D RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR", "float32", 4),
     **_kernels("LOCAL_RESPONSE_NORMALIZATION", "float32", 4),
 }
 """By operator."""
 
-DATA_INPUT = {"SPLIT": 1, "SELECT_V2": 1, "SCATTER_ND": 1, "TRANSPOSE_CONV": 2}
+DATA_INPUT = {"SPLIT": 1, "SELECT_V2": 1, "SCATTER_ND": 1, "TRANSPOSE_CONV": 2, "CONV_3D_TRANSPOSE": 2}
 """Operators whose data are not their first input."""
 
 WIDER = {
@@ -109,9 +116,19 @@ WIDER = {
     "int16": "int32",
     "uint16": "int32",
     "uint32": "int64",
+    "uint64": "int64",
     "bool": "int32",
 }
 """Where a kernel is missing, the type in which the same integers can be computed and cut back to the same bits."""
+
+SIGN_BLIND = frozenset(
+    "ADD SUB MUL NEG EQUAL NOT_EQUAL SUM REDUCE_PROD CUMSUM CONCATENATION SPLIT SPLIT_V PACK GATHER GATHER_ND PAD PADV2 "
+    "REVERSE_V2 REVERSE_SEQUENCE SCATTER_ND".split()
+)
+"""What 64 bits mean alike with and without a sign. There is no wider type, so nothing else is computed without."""
+
+ORDERS = frozenset("LESS LESS_EQUAL GREATER GREATER_EQUAL MAXIMUM MINIMUM".split())
+"""What looks at the order of its operands alone: it is that of the signed numbers 2⁶³ below."""
 
 
 def refusal(op: str, dtype: str, rank: int) -> str | None:
@@ -127,4 +144,6 @@ def refusal(op: str, dtype: str, rank: int) -> str | None:
 def fitting(op: str, dtype: str) -> str | None:
     """The type in which an operator can be computed on such data: their own, a wider one, or ``None``."""
     dtypes = KERNELS[op].dtypes
+    if dtype == "uint64" and op not in SIGN_BLIND:
+        return dtype if dtype in dtypes else None
     return dtype if dtype in dtypes else wider if (wider := WIDER.get(dtype)) in dtypes else None

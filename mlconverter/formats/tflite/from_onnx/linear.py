@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.from_onnx.builder import Builder
-from mlconverter.formats.tflite.from_onnx.elementwise import broadcast_dims, kept, pointwise
+from mlconverter.formats.tflite.from_onnx.elementwise import kept, pointwise
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.shaping import renamed, squeezed
-from mlconverter.formats.tflite.from_onnx.values import Constant, Operand, Runtime, Stored, Wire
+from mlconverter.formats.tflite.from_onnx.values import Constant, Operand, Runtime, Stored, Wire, broadcast_dims
 
 
 def _fully_connected(b: Builder, x: Runtime, axis: int, matrix: Constant, bias: Constant | None = None) -> Stored:
@@ -119,3 +121,32 @@ def _vector(c: Operand | None, size: int) -> Constant | None:
     if not isinstance(c, Constant) or c.rank > 2 or (c.rank == 2 and c.dims[0] != 1) or c.value.size not in (1, size):
         return None
     return Constant(np.broadcast_to(c.value.reshape(-1), (size,)), c.name, c.is_weight)
+
+
+@translates("Det", 11, 22)
+def det(b: Builder, x: Operand) -> Stored:
+    """Det → MUL and SUB of the elements of matrices of up to three rows."""
+    size = x.dims[-1]
+    if size is None or not 0 < size <= 3 or x.dtype not in ("float32", "float16"):
+        raise Refused("of matrices with more than three rows")
+    wire = b.ask(x)
+    dims = wire.dims[:-2]
+    flat = b.reshape(wire, (*dims, size * size)) if dims.count(None) <= 1 else None
+    if flat is None:
+        raise Refused("of matrices in more than one axis of a size that only the run time knows")
+
+    def at(row: int, column: int) -> Wire:
+        return b.emit("GATHER", flat, b.scalar(row * size + column, "int32"), dims=dims, axis=len(dims))
+
+    def minor(row: int, columns: Sequence[int]) -> Wire:
+        if len(columns) == 1:
+            return at(row, columns[0])
+        total: Wire | None = None
+        for i, column in enumerate(columns):
+            rest = minor(row + 1, [c for c in columns if c != column])
+            part = b.emit("MUL", at(row, column), rest, dims=dims)
+            total = part if total is None else b.emit("SUB" if i % 2 else "ADD", total, part, dims=dims)
+        assert total is not None
+        return total
+
+    return Stored(minor(0, range(size)), layout.logical(len(dims)))

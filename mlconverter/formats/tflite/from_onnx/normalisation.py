@@ -14,7 +14,7 @@ from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.reduction import reduced
 from mlconverter.formats.tflite.from_onnx.shaping import reshaped
 from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Operand, Runtime, Stored
-from mlconverter.formats.tflite.layout import channels_last
+from mlconverter.formats.tflite.layout import channels_last, logical
 from mlconverter.hub.nodes import Call
 
 
@@ -28,10 +28,10 @@ def _check_batch_norm(call: Call) -> str | None:
 def batch_normalization(
     b: Builder,
     x: Runtime,
-    scale: Constant,
-    bias: Constant,
-    mean: Constant,
-    var: Constant,
+    scale: Operand,
+    bias: Operand,
+    mean: Operand,
+    var: Operand,
     *,
     epsilon: float,
     momentum: float,
@@ -41,10 +41,32 @@ def batch_normalization(
     consumed_inputs: Any = None,
 ) -> Stored:
     """BatchNormalization → part of the filter and bias before it; MUL, ADD elsewhere."""
-    parts = [c.value.astype(np.float64) for c in (scale, bias, mean, var)]
+    parts = [c.value.astype(np.float64) for c in (scale, bias, mean, var) if isinstance(c, Constant)]
+    if len(parts) < 4:
+        return _computed_affine(b, x, scale, bias, mean, var, epsilon)
     factor = parts[0] / np.sqrt(parts[3] + epsilon)
     summand = parts[1] - parts[2] * factor
     return _affine(b, x, factor.astype(np.float32), summand.astype(np.float32))
+
+
+def _computed_affine(
+    b: Builder, x: Runtime, scale: Operand, bias: Operand, mean: Operand, var: Operand, epsilon: float
+) -> Stored:
+    """``(x - mean) * (scale / sqrt(var + epsilon)) + bias`` where something of it is computed."""
+    moved = kept(pointwise(b, "ADD", var, Constant(np.array(epsilon, np.float32))))
+    inverse = kept(Stored(b.emit("RSQRT", moved.first.wire, dims=moved.first.wire.dims), moved.first.order))
+    factor = kept(pointwise(b, "MUL", inverse, scale))
+    centred = kept(pointwise(b, "SUB", x, _channels(b, mean, x.rank)))
+    product = kept(pointwise(b, "MUL", centred, _channels(b, factor, x.rank)))
+    return pointwise(b, "ADD", product, _channels(b, bias, x.rank))
+
+
+def _channels(b: Builder, vector: Operand, rank: int) -> Operand:
+    """One number a channel, ready to be broadcast against images."""
+    shape = (*vector.dims, *[1] * (rank - 2))
+    if isinstance(vector, Constant):
+        return Constant(vector.value.reshape([d or 0 for d in shape]), vector.name)
+    return kept(Stored(b.reshape(b.ask(vector), shape), logical(len(shape))))
 
 
 def _affine(b: Builder, x: Runtime, factor: Array, summand: Array) -> Stored:

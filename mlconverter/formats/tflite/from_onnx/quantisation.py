@@ -6,13 +6,15 @@ rounded and clamped are those that the specification names.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.elementwise import kept, pointwise
-from mlconverter.formats.tflite.from_onnx.linear import matmul
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
+from mlconverter.formats.tflite.from_onnx.products import conv_integer, mat_mul_integer
 from mlconverter.formats.tflite.from_onnx.values import Constant, Dims, Operand, Runtime, Stored
 from mlconverter.formats.tflite.layout import logical
 from mlconverter.hub.io import numpy_name
@@ -85,12 +87,6 @@ def dequantize_linear(
     return pointwise(b, "MUL", whole, factor)
 
 
-@translates("MatMulInteger", 10)
-def matmul_integer(b: Builder, x: Operand, y: Operand, x_zero: Operand | None = None, y_zero: Operand | None = None) -> Stored:
-    """MatMulInteger → a product of whole numbers in single precision, where that holds all sums."""
-    return _cast(b, _product(b, x, x_zero, y, y_zero), "int32")
-
-
 @translates("QLinearMatMul", 10, 21)
 def qlinear_matmul(
     b: Builder,
@@ -106,12 +102,39 @@ def qlinear_matmul(
     """QLinearMatMul → a product of whole numbers, MUL, DIV, ROUND, ADD, MAXIMUM, MINIMUM, CAST."""
     if any(s.dtype != "float32" for s in (x_scale, y_scale, scale)):
         raise Refused("scales of another type than float32")
-    total = kept(_product(b, x, x_zero, y, y_zero))
-    per_row, per_column = _column(b, x_scale), y_scale
-    real = kept(pointwise(b, "MUL", kept(pointwise(b, "MUL", total, per_row)), per_column))
-    steps = kept(pointwise(b, "DIV", real, _column(b, scale)))
+    total = kept(mat_mul_integer(b, x, y, x_zero, y_zero))
+    return _rescaled(b, total, [_column(b, x_scale), y_scale], _column(b, scale), _column(b, zero))
+
+
+@translates("QLinearConv", 10)
+def qlinear_conv(
+    b: Builder,
+    x: Operand,
+    x_scale: Operand,
+    x_zero: Operand,
+    filters: Operand,
+    filter_scale: Operand,
+    filter_zero: Operand,
+    scale: Operand,
+    zero: Operand,
+    bias: Operand | None = None,
+    **attributes: Any,
+) -> Stored:
+    """QLinearConv → a convolution of whole numbers, ADD, MUL, DIV, ROUND, ADD, MAXIMUM, MINIMUM, CAST."""
+    total = kept(conv_integer(b, x, filters, x_zero, filter_zero, **attributes))
+    if bias is not None:
+        total = kept(pointwise(b, "ADD", total, along(b, bias, x, 1, 0)))
+    return _rescaled(b, total, [x_scale, along(b, filter_scale, x, 1, 0)], scale, zero)
+
+
+def _rescaled(b: Builder, total: Runtime, factors: list[Operand], scale: Operand, zero: Operand) -> Stored:
+    """Sums of products of whole numbers as the numbers that they stand for, quantised anew."""
+    real = _real(b, total)
+    for factor in factors:
+        real = kept(pointwise(b, "MUL", real, factor))
+    steps = kept(pointwise(b, "DIV", real, scale))
     whole = b.emit("ROUND", steps.first.wire, dims=steps.first.wire.dims)
-    return _saturated(b, kept(Stored(whole, steps.first.order)), _column(b, zero), b.out_dtype())
+    return _saturated(b, kept(Stored(whole, steps.first.order)), zero, b.out_dtype())
 
 
 def _column(b: Builder, rows: Operand) -> Operand:
@@ -121,24 +144,6 @@ def _column(b: Builder, rows: Operand) -> Operand:
     if isinstance(rows, Constant):
         return Constant(rows.value[:, None], rows.name)
     return kept(Stored(b.expand_dims(b.ask(rows), 1), (0, 1)))
-
-
-def _product(b: Builder, x: Operand, x_zero: Operand | None, y: Operand, y_zero: Operand | None) -> Stored:
-    terms = x.dims[-1]
-    if x.dtype not in ("int8", "uint8") or y.dtype not in ("int8", "uint8"):
-        raise Refused(f"a product of {x.dtype} and {y.dtype}")
-    if terms is None or terms * 255 * 255 > 2**24:
-        raise Refused("sums of more products than single precision holds exactly")
-    left = _difference(b, x, None if x_zero is None else _column(b, x_zero))
-    result = matmul(b, left, _difference(b, y, y_zero))
-    assert isinstance(result, Stored)
-    return result
-
-
-def _difference(b: Builder, x: Operand, zero: Operand | None) -> Operand:
-    if isinstance(x, Constant) and isinstance(zero, Constant | None):
-        return Constant(x.value.astype(np.float32) - (0 if zero is None else zero.value.astype(np.float32)), x.name)
-    return _real(b, x) if zero is None else kept(pointwise(b, "SUB", _real(b, x), _real(b, zero)))
 
 
 def _real(b: Builder, x: Operand) -> Operand:

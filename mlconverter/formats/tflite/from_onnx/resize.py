@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
+from mlconverter.formats.tflite.from_onnx.elementwise import kept
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
+from mlconverter.formats.tflite.from_onnx.resampling import common_scale, crop_positions, kernel_matrix, picked, resampled
 from mlconverter.formats.tflite.from_onnx.slicing import gathered
 from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Ints, Runtime, Size, Stored, Wire
 from mlconverter.formats.tflite.layout import channels_last
@@ -33,15 +36,53 @@ def resize(
     axes: list[int] | None = None,
     keep_aspect_ratio_policy: str = "stretch",
 ) -> Stored:
-    """Resize → RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR; GATHER where LiteRT picks other elements."""
-    if antialias or mode == "cubic" or coordinate_transformation_mode == "tf_crop_and_resize":
-        raise Refused("antialias" if antialias else mode if mode == "cubic" else coordinate_transformation_mode)
-    if keep_aspect_ratio_policy != "stretch":
-        raise Refused(f"keep_aspect_ratio_policy={keep_aspect_ratio_policy}")
+    """Resize → RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR; GATHER or FULLY_CONNECTED where LiteRT takes other elements."""
     factors = None if scales is None or not scales.value.size else [float(s) for s in scales.value.reshape(-1)]
     along = [a % x.rank for a in axes] if axes is not None else list(range(x.rank))
-    targets = dict(zip(along, _targets(x, along, factors, sizes), strict=True))
-    return _resized(b, x, targets, mode, coordinate_transformation_mode, nearest_mode)
+    if factors is None and keep_aspect_ratio_policy != "stretch":
+        assert sizes is not None
+        befores = [n for a in along if (n := x.dims[a]) is not None]
+        if len(befores) != len(along):
+            raise Refused(f"keep_aspect_ratio_policy={keep_aspect_ratio_policy} of a size that only the run time knows")
+        scale = common_scale(befores, sizes.fixed("a size"), keep_aspect_ratio_policy)
+        targets = {a: Target(n, math.floor(scale * n + 0.5), scale) for a, n in zip(along, befores, strict=True)}
+    else:
+        targets = dict(zip(along, _targets(x, along, factors, sizes), strict=True))
+    cropped = coordinate_transformation_mode == "tf_crop_and_resize"
+    if not antialias and mode != "cubic" and not cropped:
+        return _resized(b, x, targets, mode, coordinate_transformation_mode, nearest_mode)
+    if cropped and not isinstance(roi, Constant):
+        raise Refused("a region that is computed while the model runs")
+    region = roi.value.reshape(2, -1) if cropped and isinstance(roi, Constant) else None
+    stored = x.first
+    for number, (axis, target) in enumerate(targets.items()):
+        before, size = target.before, target.size
+        if region is None and not _changes(target):
+            continue
+        if not isinstance(before, int) or not isinstance(size, int):
+            raise Refused(f"mode={mode}, {coordinate_transformation_mode} of a size that only the run time knows")
+        if region is None:
+            at, outside = _coordinates(target, coordinate_transformation_mode), np.zeros(size, bool)
+        else:
+            at = crop_positions(float(region[0, number]), float(region[1, number]), before, size)
+            outside = (at < 0) | (at > before - 1)
+        if np.array_equal(at, np.arange(before)):
+            continue
+        if mode == "nearest":
+            places = np.clip(ROUNDINGS[nearest_mode](at), 0, before - 1).astype(np.int64)
+            stored = picked(b, stored, axis, places, outside, extrapolation_value)
+            continue
+        matrix = kernel_matrix(
+            at,
+            before,
+            mode,
+            target.scale,
+            a=cubic_coeff_a,
+            exclude_outside=bool(exclude_outside),
+            antialias=bool(antialias),
+        )
+        stored = resampled(b, kept(stored), axis, matrix, outside, extrapolation_value)
+    return stored
 
 
 @translates("Resize", 10)
@@ -91,8 +132,13 @@ def _targets(x: Runtime, along: Sequence[int], factors: list[float] | None, size
     return targets
 
 
+def _changes(target: Target) -> bool:
+    """Whether anything becomes of an axis; with a scale its elements may move though they stay as many."""
+    return target.size != target.before or (isinstance(target.size, int) and target.scale != 1)
+
+
 def _resized(b: Builder, x: Runtime, targets: dict[int, Target], mode: str, coordinates: str, rounding: str) -> Stored:
-    changed = {a: t for a, t in targets.items() if t.size != t.before}
+    changed = {a: t for a, t in targets.items() if _changes(t)}
     if not changed:
         return x.first
     if x.rank == 4 and set(changed) <= {2, 3} and (option := _native(changed, mode, coordinates, rounding)) is not None:

@@ -271,3 +271,14 @@ class Graph:
 def known(dims: Sequence[int | Size]) -> Dims:
     """Sizes as a shape."""
     return tuple(d if isinstance(d, int) else None for d in dims)
+
+
+def broadcast_dims(*shapes: Dims) -> Dims:
+    """The shape that shapes are broadcast to."""
+    rank = max(map(len, shapes))
+    result: list[int | None] = []
+    for axis in range(-rank, 0):
+        sizes = [s[axis] for s in shapes if len(s) >= -axis]
+        fixed = [s for s in sizes if s not in (1, None)]
+        result.append(fixed[0] if fixed else None if None in sizes else 1)
+    return tuple(result)
