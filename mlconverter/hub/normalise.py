@@ -62,7 +62,6 @@ def normalise(model: ir.Model) -> ir.Model:
     _drop_casts_to_the_same(copy)
     _drop_identities(copy)
     passes.RemoveUnusedNodesPass()(copy)
-    split_sequences(copy)
     fold_constants(copy)
     infer_shapes_anew(copy)
     while write_out(copy) | _shape_as_input(copy):  # one needs to know what another one gives
@@ -72,7 +71,7 @@ def normalise(model: ir.Model) -> ir.Model:
         ranked = _rank_reshapes(copy)
         _drop_casts_to_the_same(copy)
         folded = fold_shapes(copy)
-        if not (fold_constants(copy) or take_branches(copy) or drop_noops(copy) or folded or ranked):
+        if not (fold_constants(copy) or take_branches(copy) or drop_noops(copy) or split_sequences(copy) or folded or ranked):
             break
         infer_shapes(copy)
     _drop_identities(copy)

@@ -11,9 +11,11 @@ from mlconverter.hub.naming import Names
 from mlconverter.hub.nodes import specified
 
 
-def split_sequences(model: ir.Model) -> None:
-    """``SplitToSequence → SequenceAt(constant)`` becomes ``Split``: torch's exporter writes ``chunk`` so."""
-    names = Names(model)
+def split_sequences(model: ir.Model) -> bool:
+    """``SplitToSequence → SequenceAt(constant)``, which torch's exporter writes for ``chunk``, becomes ``Split``; whether any did."""
+    if not any(node.op_type == "SplitToSequence" for graph in model.graphs() for node in graph):
+        return False
+    names, found = Names(model), False
     for graph in model.graphs():
         for node in specified(model, graph):
             if node.op_type != "SplitToSequence" or node.outputs[0].is_graph_output():
@@ -23,6 +25,7 @@ def split_sequences(model: ir.Model) -> None:
             sizes = _split_sizes(node)
             if sizes is None and _is_one_size(node) and all(p is not None and p >= 0 for p in picks):
                 _slice(graph, node, readers, [p or 0 for p in picks], names)
+                found = True
                 continue
             if sizes is None or any(p is None or not -len(sizes) <= p < len(sizes) for p in picks):
                 continue
@@ -46,6 +49,8 @@ def split_sequences(model: ir.Model) -> None:
                 reader.outputs[0].replace_all_uses_with(part, replace_graph_outputs=True)
                 graph.remove(reader, safe=True)
             graph.remove(node, safe=True)
+            found = True
+    return found
 
 
 def _is_one_size(node: ir.Node) -> bool:
