@@ -127,6 +127,19 @@ def test_state_over_ten_calls(member: str, rate: int) -> None:
             kept = {name: got[output] for name, output in following.items()}
 
 
+DECIDED_BY_LENGTH = ("silero_vad.onnx", "silero_vad_16k_op15.onnx", "silero_vad_half.onnx")
+
+
+@pytest.mark.parametrize("member", DECIDED_BY_LENGTH)
+def test_models_whose_ranks_depend_on_the_length_are_refused(member: str) -> None:
+    with pytest.raises(UnsupportedOpsError) as caught:
+        Converter(zoo.model("silero-vad", member), verify=False).to_tflite()
+    assert {(op.op, op.reason) for op in caught.value.ops} == {
+        ("If", "branches that give tensors of different ranks, which TFLite cannot say"),
+        ("Pad", "mode=reflect along an axis whose length only the run time knows"),
+    }
+
+
 def test_a_model_that_decides_at_run_time() -> None:
     """Both sampling rates in one file, and any batch."""
     member = "silero_vad_op18_ifless.onnx"
