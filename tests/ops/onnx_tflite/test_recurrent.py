@@ -76,6 +76,23 @@ def test_one_file_for_all_lengths(op, direction):
             compare(list(runner.run(given).values()), session.run(None, given))
 
 
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("op", GATES)
+def test_first_states_that_say_how_many_sequences_there_are(op, count):
+    """The batch is free in the sequences alone: it is that of the states, and no other."""
+    case = Recurrent(op, {}, "bh")
+    model = case.build()
+    state = next(value for value in model.graph.input if value.name == "h")
+    state.type.tensor_type.shape.dim[1].dim_value = count
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    with Converter(model, verify=False).to_tflite().runner(num_threads=1) as runner:
+        given = feeds(case, count)
+        compare(list(runner.run(given).values()), session.run(None, given))
+        if count == 1:
+            with pytest.raises(Exception, match=r"reshape|RESHAPE"):
+                runner.run({**given, "x": np.concatenate([given["x"]] * 2, 1)})
+
+
 def test_a_single_step_is_no_loop():
     made = Converter(Recurrent("LSTM", {}, "bhc", steps=1).build(), verify=False).to_tflite()
     assert "WHILE" not in operators(made) and len(made.structure.subgraphs) == 1

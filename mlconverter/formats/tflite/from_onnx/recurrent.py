@@ -17,6 +17,7 @@ import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.cells import Cell, GRUCell, LSTMCell, RNNCell, States, linear, with_two
+from mlconverter.formats.tflite.from_onnx.elementwise import broadcast_dims
 from mlconverter.formats.tflite.from_onnx.joining import joined
 from mlconverter.formats.tflite.from_onnx.loops import Item, counted, nth
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
@@ -206,7 +207,13 @@ def _run(
     if size is None:
         raise Refused("weights whose size only the run time knows")
     size //= GATES[how.op]
-    over = _Sequences(b.ask(x, order), steps, batch, _lengths(b, lengths, steps), b.is_read(0))
+    wire = b.ask(x, order)
+    single = any(state is not None and state.dims[order[1]] == 1 for state in states)
+    if single and isinstance(batch, Size) and isinstance(steps, int):
+        # The first states say that there is one sequence only; a reshape fails for any other number.
+        batch = 1
+        wire = b.reshape(wire, (steps, batch, wire.dims[2]))
+    over = _Sequences(wire, steps, batch, _lengths(b, lengths, steps), b.is_read(0))
     outputs, lasts = [], []
     for d, backwards in enumerate(how.backwards):
         made, bias = cell(d)
@@ -271,8 +278,9 @@ def _direction(
 
     size = first[0].dims[2]
     assert size is not None
-    dims = (given.dims[1], size)
-    items = [Item([over.batch, size], dims, "float32")] if over.collects else []
+    dims = broadcast_dims((given.dims[1], size), first[0].dims[1:])  # the batch may be fixed in the states alone
+    batch = over.batch if dims[0] is None else dims[0]
+    items = [Item([batch, size], dims, "float32")] if over.collects else []
     states, outputs = counted(b, over.steps, first, items, go, backwards=backwards)
     return (outputs[0] if outputs else None), _unless_empty(b, over, states)
 
