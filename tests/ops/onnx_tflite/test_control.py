@@ -282,6 +282,21 @@ def test_element_types_of_branches(kind):
     checked(made, *({"x": x, "yes": np.array(yes)} for yes in (True, False)))
 
 
+@pytest.mark.parametrize("count", [None, 3, 40])
+def test_what_a_loop_refuses_is_said_once(count):
+    body = graph(
+        [node("Div", "n step", "next"), node("Identity", "go_in", "go"), node("Identity", "next", "each")],
+        [info("step", INT64, []), info("go_in", BOOL, []), info("n", INT64, [SIDE])],
+        [info("go", BOOL, []), info("next", INT64, [SIDE]), info("each", INT64, [SIDE])],
+    )
+    loop = helper.make_node("Loop", ["count", "", "x"], ["y", "z"], body=body)
+    inputs = {"x": (INT64, [SIDE]), **({"count": (INT64, [])} if count is None else {})}
+    made = model([loop], inputs, {"y": INT64, "z": INT64}, {} if count is None else {"count": np.array(count)})
+    with pytest.raises(UnsupportedOpsError) as caught:
+        Converter(made, verify=False).to_tflite()
+    assert [(op.op, op.count, op.reason) for op in caught.value.ops] == [("Div", 1, "LiteRT's DIV does not take int64")]
+
+
 def test_a_loop_without_an_end_is_refused():
     body = graph(
         [node("Neg", "h", "next"), node("Identity", "go_in", "go")],
