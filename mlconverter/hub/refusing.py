@@ -20,13 +20,17 @@ class Refusals:
     def __init__(self, route: str) -> None:
         self._route = route
         self._found: dict[tuple[str, int, str], list[str]] = {}
+        self._known: set[tuple[ir.Node, str]] = set()
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self._found)
 
     def add(self, node: ir.Node, version: int | None, reason: str) -> None:
-        """One more node."""
+        """One more node; the steps of a loop are the same nodes again and again."""
+        if (node, reason) in self._known:
+            return
+        self._known.add((node, reason))
         name = node.name or (node.outputs[0].name if node.outputs else "") or "?"
         self._found.setdefault((op_name(node), version or 0, reason), []).append(name)
 

@@ -12,7 +12,7 @@ from mlconverter.hub.nodes import specified
 
 
 def split_sequences(model: ir.Model) -> bool:
-    """``SplitToSequence → SequenceAt(constant)``, which torch's exporter writes for ``chunk``, becomes ``Split``; whether any did."""
+    """``SplitToSequence → SequenceAt(constant)``, as torch's exporter writes ``chunk``, becomes ``Split``; whether any did."""
     if not any(node.op_type == "SplitToSequence" for graph in model.graphs() for node in graph):
         return False
     names, found = Names(model), False

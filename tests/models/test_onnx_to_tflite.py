@@ -14,7 +14,7 @@ from mlconverter.formats.tflite.model import TFLiteModel
 from mlconverter.hub.onnx_io import OnnxIO
 from mlconverter.verification import verify_runners
 from tests import zoo
-from tests.models.test_onnx_models import LIGHT, PACKAGED, RECURRENT, batch_is_free, inputs_of
+from tests.models.test_onnx_models import LIGHT, PACKAGED, RECURRENT, STATEFUL, batch_is_free, inputs_of
 from tests.models.test_streams import CALLS, RATE, WINDOW, first_state, states
 from tests.models.test_streams import inputs_of as sounds_of
 
@@ -63,9 +63,8 @@ def test_onnx_models(name: str) -> None:
             assert_close(runner.run(feeds), run_onnx(session, feeds))
 
 
-FREE = [m for _, m in RECURRENT if m.startswith("silero")]
-RANKED_BY_BATCH = [(p, m) for p, m in RECURRENT if m not in FREE]
-"""Models that take out every axis of one element: whether the batch is one of them decides the rank of their result."""
+RANKED_BY_BATCH = ("speechmos", "plcmos_models/plcmos_v2.onnx")
+"""It takes out every axis of one element: whether the batch is one of them decides the rank of its result."""
 
 
 def fixed(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> onnx.ModelProto:
@@ -78,24 +77,25 @@ def fixed(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> onnx.ModelPro
     return made
 
 
-@pytest.mark.parametrize("member", FREE)
-def test_recurrent_models_of_any_length(member: str) -> None:
-    proto = onnx.load(zoo.model("silero-vad", member))
+@pytest.mark.parametrize(("package", "member"), [model for model in RECURRENT if model != RANKED_BY_BATCH])
+def test_recurrent_models(package: str, member: str) -> None:
+    """With sequences of any length, or any batch, where the models leave them free."""
+    proto = onnx.load(zoo.model(package, member))
+    name = member.rpartition("/")[2]
     made = Converter(model=proto, verify=False).to_tflite()
     session = ort.InferenceSession(proto.SerializeToString())
     with made.runner(num_threads=2) as runner:
-        for length in (1, 2, 31) if batch_is_free(proto) else (1,):
-            feeds = inputs_of(proto, member, length)
+        for length in (1, 2, 31) if batch_is_free(proto) and name not in STATEFUL else (1,):
+            feeds = inputs_of(proto, name, length)
             assert_close(runner.run(feeds), run_onnx(session, feeds))
 
 
-@pytest.mark.parametrize(("package", "member"), RANKED_BY_BATCH)
-def test_recurrent_models_whose_rank_depends_on_the_batch(package: str, member: str) -> None:
-    proto = onnx.load(zoo.model(package, member))
+def test_a_recurrent_model_whose_rank_depends_on_the_batch() -> None:
+    proto = onnx.load(zoo.model(*RANKED_BY_BATCH))
     with pytest.raises(UnsupportedOpsError, match=r"Squeeze .*which axes have one element is only known at run time"):
         Converter(model=proto, verify=False).to_tflite()
     session = ort.InferenceSession(proto.SerializeToString())
-    feeds = inputs_of(proto, member.rpartition("/")[2], 1)
+    feeds = inputs_of(proto, RANKED_BY_BATCH[1].rpartition("/")[2], 1)
     with Converter(model=fixed(proto, feeds), verify=False).to_tflite().runner(num_threads=2) as runner:
         assert_close(runner.run(feeds), run_onnx(session, feeds))
 
@@ -125,6 +125,19 @@ def test_state_over_ten_calls(member: str, rate: int) -> None:
             assert_close(got, want)
             state = {name: want[output] for name, output in following.items()}
             kept = {name: got[output] for name, output in following.items()}
+
+
+DECIDED_BY_LENGTH = ("silero_vad.onnx", "silero_vad_16k_op15.onnx", "silero_vad_half.onnx")
+
+
+@pytest.mark.parametrize("member", DECIDED_BY_LENGTH)
+def test_models_whose_ranks_depend_on_the_length_are_refused(member: str) -> None:
+    with pytest.raises(UnsupportedOpsError) as caught:
+        Converter(zoo.model("silero-vad", member), verify=False).to_tflite()
+    assert {(op.op, op.reason) for op in caught.value.ops} == {
+        ("If", "branches that give tensors of different ranks, which TFLite cannot say"),
+        ("Pad", "mode=reflect along an axis whose length only the run time knows"),
+    }
 
 
 def test_a_model_that_decides_at_run_time() -> None:

@@ -19,7 +19,7 @@ SINGLE = [
     for direction in ("forward", "bidirectional")
     for given in ("b", "bh")
 ]
-LONG = [Recurrent(op, {"direction": "bidirectional"}, "b", steps=40) for op in GATES]
+LONG = [Recurrent(op, {"direction": "bidirectional"}, "bl", steps=steps) for op in GATES for steps in (65, 128, 200)]
 BATCH_FIRST = [
     Recurrent(op, {"direction": d, "layout": 1}, given, steps=steps)
     for op in GATES
@@ -29,7 +29,7 @@ BATCH_FIRST = [
 ]
 
 
-@pytest.mark.parametrize("case", [*CASES, *SINGLE, *LONG], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*CASES, *SINGLE, *LONG], ids=lambda case: f"{case.id} {case.steps}")
 def test_as_onnx_runtime(case: Recurrent):
     model = case.build()
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -60,6 +60,37 @@ def test_the_batch_first(case: Recurrent):
             want = [y.transpose(2, 0, 1, 3), *(last.transpose(1, 0, 2) for last in lasts)]
             turned = {n: a if n == "l" else a.transpose(1, 0, 2) for n, a in given.items()}
             compare(list(runner.run(turned).values()), want)
+
+
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_one_file_for_all_lengths(op, direction):
+    """Whole blocks of steps, and one step more or less."""
+    case = Recurrent(op, {"direction": direction}, "b", steps="steps")
+    model = case.build()
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(0)
+    with Converter(model, verify=False).to_tflite().runner(num_threads=1) as runner:
+        for length in (1, 63, 64, 65, 128, 200, 3):
+            given = {"x": rng.normal(size=(length, 2, 3)).astype(np.float32)}
+            compare(list(runner.run(given).values()), session.run(None, given))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("op", GATES)
+def test_first_states_that_say_how_many_sequences_there_are(op, count):
+    """The batch is free in the sequences alone: it is that of the states, and no other."""
+    case = Recurrent(op, {}, "bh")
+    model = case.build()
+    state = next(value for value in model.graph.input if value.name == "h")
+    state.type.tensor_type.shape.dim[1].dim_value = count
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    with Converter(model, verify=False).to_tflite().runner(num_threads=1) as runner:
+        given = feeds(case, count)
+        compare(list(runner.run(given).values()), session.run(None, given))
+        if count == 1:
+            with pytest.raises(Exception, match=r"reshape|RESHAPE"):
+                runner.run({**given, "x": np.concatenate([given["x"]] * 2, 1)})
 
 
 def test_a_single_step_is_no_loop():

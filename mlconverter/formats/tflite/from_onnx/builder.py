@@ -412,6 +412,9 @@ class Builder:
             if size.op == "length":
                 self._sizes[size] = self._length(a, b)
             elif size.op == "element":
+                home = self._home(a)
+                if home is not self:
+                    return home.size(size)
                 bounds = [self.ints([b]), self.ints([b + 1]), self.ints([1])]
                 self._sizes[size] = self.emit("STRIDED_SLICE", a, *bounds, dims=(1,))
             else:

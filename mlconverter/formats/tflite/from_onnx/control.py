@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mlconverter.formats.tflite.from_onnx.builder import FAR, Builder
 from mlconverter.formats.tflite.from_onnx.elementwise import kept
 from mlconverter.formats.tflite.from_onnx.joining import joined
-from mlconverter.formats.tflite.from_onnx.looping import Loop, as_value, run_loop
+from mlconverter.formats.tflite.from_onnx.looping import Loop, as_value, run_counted, run_while
 from mlconverter.formats.tflite.from_onnx.loops import branched, nth
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.slicing import Part, sliced
@@ -52,27 +52,22 @@ def loop(
     most = None if count is None else _limit(b, count)
     starts = condition.number() if isinstance(condition, Constant) else condition is None
     lasts = bool(starts) and _lasts(body)
-    if condition is not None and isinstance(condition, Constant) and not condition.number():
+    if isinstance(condition, Constant) and not starts:
         most = 0
     if isinstance(most, int) and (most == 0 or (lasts and most * len(body) <= MOST_NODES)):
         return _written_out(b, body, most, carried)
-    first = b.scalar(True, "bool") if condition is None else b.ask(condition)
-
-    def goes_on(inner: Builder, step: Wire, going: Wire) -> Wire:
-        limit = most if isinstance(most, Wire) else None if most is None else inner.size(most)
-        if limit is None:
-            return going
-        below = inner.emit("LESS", step, limit, dims=(1,), dtype="bool")
-        return below if lasts else inner.emit("LOGICAL_AND", below, going, dims=(1,))
 
     def step(inner: Builder, number: Wire, going: Wire, states: Sequence[Operand]) -> list[Operand]:
         position = _shaped(inner, inner.cast(number, "int64"), body.inputs[0])
         return inner.translate(inner, body, [position, _shaped(inner, going, body.inputs[1]), *states])
 
-    exact = None if isinstance(most, Wire) or not lasts else most
-    return list(
-        run_loop(b, Loop(carried, first, goes_on, step, len(body.outputs) > 1 + len(carried), exact, keeps_condition=lasts))
-    )
+    how = Loop(carried, step, len(body.outputs) > 1 + len(carried))
+    if not lasts:
+        first = b.scalar(True, "bool") if condition is None else b.ask(condition)
+        return list(run_while(b, first, most, how))
+    if most is None:
+        raise Refused("a loop that never ends")
+    return list(run_counted(b, most, how))
 
 
 @translates("Scan", 9, *(v for v in _VERSIONS if v != 13))
@@ -98,21 +93,15 @@ def scan(
         return _scanned(b, body, states, sequences, backwards, how, count)
     last = count - 1
 
-    def turned(inner: Builder, number: Wire) -> Wire:
-        return inner.emit("SUB", inner.size(last), number, dims=(1,))
-
-    def goes_on(inner: Builder, number: Wire, going: Wire) -> Wire:
-        return inner.emit("LESS", number, inner.size(count), dims=(1,), dtype="bool")
-
     def step(inner: Builder, number: Wire, going: Wire, carried: Sequence[Operand]) -> list[Operand]:
-        places = [turned(inner, number) if back else number for back in backwards]
+        turned = inner.emit("SUB", inner.size(last), number, dims=(1,))
+        places = [turned if back else number for back in backwards]
         here = [as_value(inner.squeeze(nth(inner, s, p), [0])) for s, p in zip(sequences, places, strict=True)]
         return [Constant(np.array(True)), *inner.translate(inner, body, [*carried, *here])]
 
-    first = b.scalar(True, "bool")
-    places = [turned if back else None for back in how.directions]
-    results = run_loop(b, Loop(states, first, goes_on, step, collected > 0, count, keeps_condition=True, places=places))
-    return [*results[: len(states)], *(how.placed(i, r) for i, r in enumerate(results[len(states) :]))]
+    results = run_counted(b, count, Loop(states, step, collected > 0))
+    stacked = [_turned(b, r) if back else r for r, back in zip(results[len(states) :], how.directions, strict=True)]
+    return [*results[: len(states)], *(how.placed(i, r) for i, r in enumerate(stacked))]
 
 
 @translates("Scan", 8)
@@ -234,13 +223,21 @@ def _shaped(b: Builder, wire: Wire, value: ir.Value) -> Runtime:
     return as_value(b.reshape(wire, [1] * _rank(value)))
 
 
-def _limit(b: Builder, count: Ints | Runtime) -> int | Size | Wire | None:
+def _turned(b: Builder, sequence: Stored) -> Stored:
+    """A sequence with its last step first."""
+    wire, order = sequence
+    return Stored(b.move("REVERSE_V2", wire, b.ints([0]), dims=wire.dims), order)
+
+
+def _limit(b: Builder, count: Ints | Runtime) -> int | Size | None:
     """The most steps that there are, ``None`` for as many as the condition allows."""
     if isinstance(count, Ints):
         (most,) = count
         return most if isinstance(most, Size) else None if most >= FAR else max(0, most)
     wire = b.reshape(b.ask(count), (1,))
-    return b.cast(b.emit("MINIMUM", wire, b.ints([FAR], wire.dtype), dims=(1,)), "int32")
+    at_least = b.emit("MAXIMUM", wire, b.ints([0], wire.dtype), dims=(1,))
+    (size,) = b.elements(as_value(at_least))
+    return size  # type: ignore[no-any-return]
 
 
 def _lasts(body: ir.Graph) -> bool:

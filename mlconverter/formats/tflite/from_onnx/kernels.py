@@ -73,7 +73,7 @@ KERNELS: dict[str, Kernel] = {
     **_kernels("PAD", "float32 int8 uint8 int16 int32 int64 bool", 5),
     **_kernels("PADV2", "float32 int8 uint8 int16 int32 int64 bool", 5),
     **_kernels("MIRROR_PAD", "all", 5),
-    **_kernels("DYNAMIC_UPDATE_SLICE", "float32 int8 int32 int64 bool"),
+    **_kernels("DYNAMIC_UPDATE_SLICE", "all"),
     **_kernels("REVERSE_SEQUENCE", "float32 uint8 int16 int32 int64"),
     **_kernels("REVERSE_V2", "float32 int8 uint8 int16 int32 int64 bool"),
     **_kernels("DEPTH_TO_SPACE SPACE_TO_DEPTH", "float32 int8 uint8 int32 int64", 4),

@@ -7,16 +7,22 @@ tensor of the graphs around it: what a part reads and does not compute becomes a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.ops import Refused
-from mlconverter.formats.tflite.from_onnx.values import Dims, Graph, Wire
+from mlconverter.formats.tflite.from_onnx.shaping import filled
+from mlconverter.formats.tflite.from_onnx.slicing import Part, sliced
+from mlconverter.formats.tflite.from_onnx.values import Dims, Graph, Size, Stored, Wire
+from mlconverter.formats.tflite.layout import logical
 
-Part = Callable[[Builder, list[Wire]], list[Wire]]
+Writes = Callable[[Builder, list[Wire]], list[Wire]]
 """Writes a part of a loop, or a branch: from what changes from step to step to what it is after the step."""
 
 
-def repeated(b: Builder, first: Sequence[Wire], goes_on: Callable[[Builder, list[Wire]], Wire], step: Part) -> list[Wire]:
+def repeated(b: Builder, first: Sequence[Wire], goes_on: Callable[[Builder, list[Wire]], Wire], step: Writes) -> list[Wire]:
     """Tensors after as many steps as a condition holds: WHILE.
 
     Args:
@@ -51,7 +57,7 @@ def repeated(b: Builder, first: Sequence[Wire], goes_on: Callable[[Builder, list
     return b.emit_several("WHILE", *first, *read, outputs=outputs, graphs=parts)[: len(first)]
 
 
-def branched(b: Builder, condition: Wire, then: Part, otherwise: Part) -> list[Wire]:
+def branched(b: Builder, condition: Wire, then: Writes, otherwise: Writes) -> list[Wire]:
     """What one of two graphs gives: IF.
 
     Args:
@@ -77,7 +83,7 @@ def branched(b: Builder, condition: Wire, then: Part, otherwise: Part) -> list[W
     return b.emit_several("IF", condition, *read, outputs=outputs, graphs=parts)
 
 
-def _part(b: Builder, state: list[Wire], write: Part, *, own: bool = False) -> tuple[Builder, list[Wire]]:
+def _part(b: Builder, state: list[Wire], write: Writes, *, own: bool = False) -> tuple[Builder, list[Wire]]:
     """The builder of a part, and its outputs: tensors of their own, but for what the part hands through in its place."""
     inner = Builder(b)
     inner.inputs.update(state)
@@ -102,6 +108,107 @@ def _either(x: Dims, y: Dims, otherwise: str = "a value that changes its rank fr
 
 
 # -- going through sequences, and making them --------------------------------------------------------------------------
+
+BLOCK = 64
+"""Steps of which the results are held apart before they come to the others: what a loop holds is copied in every step."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """What every step gives one of.
+
+    Attributes:
+        sizes: its shape.
+        dims: that of the tensor.
+        dtype: of its elements.
+    """
+
+    sizes: Sequence[int | Size]
+    dims: Dims
+    dtype: str
+
+    def many(self, b: Builder, count: int | Size) -> Wire:
+        """A tensor with room for a number of them."""
+        return filled(b, [count, *self.sizes], np.zeros(1, self.dtype))
+
+
+Step = Callable[[Builder, Wire, list[Wire]], tuple[list[Wire], list[Wire]]]
+"""From its number and the states, the next states and what it gives, which has an axis of size 1 in front."""
+
+
+def counted(
+    b: Builder, count: int | Size, first: Sequence[Wire], items: Sequence[Item], step: Step, *, backwards: bool = False
+) -> tuple[list[Wire], list[Wire]]:
+    """A number of steps: the states after the last one, and what they gave, each in the place of its number.
+
+    Args:
+        b: the builder of the graph around the loop.
+        count: how many steps there are.
+        first: the states before the first one.
+        items: what every step gives.
+        step: what comes out of one step.
+        backwards: whether the step with the highest number is the first.
+    """
+    if not items or (isinstance(count, int) and count <= BLOCK):
+        bounds = b.ints([0]), b.size(count)
+        return _between(b, bounds, first, [item.many(b, count) for item in items], step, backwards)
+    # Of no steps there is still a block: LiteRT fills nothing.
+    blocks = -(-count // BLOCK) if isinstance(count, int) else count // BLOCK + 1
+    end, rooms = b.size(count), [item.many(b, BLOCK) for item in items]
+
+    def block(inner: Builder, number: Wire, states: list[Wire], sequences: list[Wire]) -> tuple[list[Wire], list[Wire]]:
+        low = inner.emit("MUL", number, inner.ints([BLOCK]), dims=(1,))
+        high = inner.emit("MINIMUM", inner.emit("ADD", low, inner.ints([BLOCK]), dims=(1,)), end, dims=(1,))
+        states, made = _between(inner, (low, high), states, rooms, step, backwards)
+        return states, [put(inner, s, low, m) for s, m in zip(sequences, made, strict=True)]
+
+    bounds = b.ints([0]), b.size(blocks)
+    states, sequences = _stepped(b, bounds, first, [item.many(b, blocks * BLOCK) for item in items], block, backwards)
+    length = count if isinstance(count, int) else None
+    cut = {0: Part(None, count, 1, length)}
+    return states, [sliced(b, Stored(wire, logical(wire.rank)), cut).wire for wire in sequences]
+
+
+def _between(
+    b: Builder, bounds: tuple[Wire, Wire], first: Sequence[Wire], rooms: Sequence[Wire], step: Step, backwards: bool
+) -> tuple[list[Wire], list[Wire]]:
+    """The steps from one number to before another; what they give stands where the first one is 0."""
+
+    def go(inner: Builder, number: Wire, states: list[Wire], sequences: list[Wire]) -> tuple[list[Wire], list[Wire]]:
+        states, given = step(inner, number, states)
+        if any(item.dims[1:] != sequence.dims[1:] for item, sequence in zip(given, sequences, strict=True)):
+            raise Refused("what it collects changes its size from step to step")
+        place = number if bounds[0].data is not None else inner.emit("SUB", number, bounds[0], dims=(1,))
+        return states, [put(inner, s, place, item) for s, item in zip(sequences, given, strict=True)]
+
+    return _stepped(b, bounds, first, rooms, go, backwards)
+
+
+def _stepped(
+    b: Builder,
+    bounds: tuple[Wire, Wire],
+    first: Sequence[Wire],
+    sequences: Sequence[Wire],
+    go: Callable[[Builder, Wire, list[Wire], list[Wire]], tuple[list[Wire], list[Wire]]],
+    backwards: bool,
+) -> tuple[list[Wire], list[Wire]]:
+    low, high = bounds
+
+    def goes_on(inner: Builder, state: list[Wire]) -> Wire:
+        op, bound = ("GREATER_EQUAL", low) if backwards else ("LESS", high)
+        return inner.emit(op, state[0], bound, dims=(1,), dtype="bool")
+
+    def advance(inner: Builder, state: list[Wire]) -> list[Wire]:
+        number, states, held = state[0], state[1 : 1 + len(first)], state[1 + len(first) :]
+        states, held = go(inner, number, states, held)
+        return [inner.emit("ADD", number, inner.ints([-1 if backwards else 1]), dims=(1,)), *states, *held]
+
+    if backwards:
+        start = b.ints(high.array - 1) if high.data is not None else b.emit("SUB", high, b.ints([1]), dims=(1,))
+    else:
+        start = low
+    _, *results = repeated(b, [start, *first, *sequences], goes_on, advance)
+    return results[: len(first)], results[len(first) :]
 
 
 def nth(b: Builder, sequence: Wire, number: Wire) -> Wire:
