@@ -83,10 +83,10 @@ def test_all_bits_turned(dtype):
 def test_shifts(direction, dtype):
     steps = np.arange(np.iinfo(dtype).bits, dtype=dtype)
     on_pairs("BitShift", edges(dtype)[:, None], steps, direction=direction)
-    by = np.array([3], dtype)
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    made = model([node("BitShift", "a b", "y", direction=direction)], {"a": (kind, ("n", 2))}, {"y": kind}, {"b": by})
-    check(made, {"a": edges(dtype)[:30].reshape(-1, 2)})
+    for by in (np.array([3], dtype), steps[:, None, None]):
+        made = model([node("BitShift", "a b", "y", direction=direction)], {"a": (kind, ("n", 2))}, {"y": kind}, {"b": by})
+        check(made, {"a": edges(dtype)[:30].reshape(-1, 2)})
 
 
 UINT8, INT32 = onnx.TensorProto.UINT8, onnx.TensorProto.INT32
