@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from tests.ops.onnx_tflite.check import check
 from tests.ops.onnx_torch.cases import Case
-from tests.ops.onnx_torch.models import BOOL, FLOAT, INT64, ints
+from tests.ops.onnx_torch.models import BOOL, FLOAT, INT64, ints, model
 
 SIZES = {"n": 2, "d": 5, "h": 7, "w": 6, "q": 3, "k": 4}
 CASES = [
@@ -45,3 +46,12 @@ def test_any_size(case):
         whole = numbers.integers(1, 4, shape) if kind == INT64 else numbers.random(shape) > 0.4
         feeds[info.name] = numbers.normal(size=shape).astype(np.float32) if kind == FLOAT else whole
     check(made, feeds)
+
+
+@pytest.mark.parametrize("window", [([2, 2], [2, 2], [0] * 4), ([2, 3], [2, 3], [1, 0, 1, 1]), ([3, 3], [2, 2], [0] * 4)])
+def test_what_was_pooled_goes_back(window):
+    kernel, strides, pads = window
+    given = {"kernel_shape": kernel, "strides": strides, "pads": pads}
+    nodes = [helper.make_node("MaxPool", ["x"], ["m", "i"], **given), helper.make_node("MaxUnpool", ["m", "i"], ["y"], **given)]
+    height, width = (kernel[a] + 2 * strides[a] - pads[a] - pads[a + 2] for a in (0, 1))
+    check(model(nodes, {"x": (2, 3, height, width)}, {"y": FLOAT, "i": INT64}))
