@@ -33,6 +33,10 @@ CASES = [
     Case("GatherND", ((5, 6, "w"), (INT64, ("n", "q", 2))), outputs=(FLOAT,)),
     Case("DFT", (("n", 6, 2), None, np.array(1)), opset=20),
     Case("Resize", (("n", "d", 6, 7), None, np.array([1, 1, 2, 1.5], np.float32)), {"mode": "cubic"}),
+    Case("Trilu", (("n", "h", "w"),)),
+    Case("Trilu", (("n", "h", "w"), np.array(-1)), {"upper": 0}),
+    Case("Trilu", ((4, 5), (INT64, ())), {"upper": 0}),
+    Case("Trilu", (("h", 5), (INT64, ()))),
     Case("Det", (("n", 3, 3),)),
 ]
 

@@ -192,20 +192,6 @@ def tile(b: Builder, x: Runtime, repeats: Ints | Runtime) -> Stored:
     return Stored(b.emit("TILE", wire, b.shape(counts), dims=dims), order)
 
 
-@translates("Trilu", 14)
-def trilu(b: Builder, x: Runtime, k: Ints | None = None, *, upper: int) -> Stored:
-    """Trilu → SELECT_V2 by a constant triangle."""
-    rows, columns = x.dims[-2:]
-    if rows is None or columns is None:
-        raise Refused("a matrix of a size that only the run time knows")
-    diagonal = k.fixed("the diagonal")[0] if k else 0
-    triangle = np.ones((rows, columns), bool)
-    kept = np.triu(triangle, diagonal) if upper else np.tril(triangle, diagonal)
-    wire = b.ask(x)
-    zero = b.scalar(0, wire.dtype)
-    return Stored(b.emit("SELECT_V2", b.array(kept), wire, zero, dims=wire.dims, dtype=wire.dtype), layout.logical(x.rank))
-
-
 @translates("Identity", 1, 13, 14, 16, 19, 21, 23, 24, 25)
 def identity(b: Builder, x: Operand) -> Operand:
     """Identity → nothing."""
