@@ -6,7 +6,7 @@ from onnx import helper
 
 from tests.ops.onnx_tflite.check import check
 from tests.ops.onnx_torch.cases import Case
-from tests.ops.onnx_torch.models import BOOL, FLOAT, INT64, ints, model
+from tests.ops.onnx_torch.models import BOOL, FLOAT, INT64, N, ints, model, weight
 
 SIZES = {"n": 2, "d": 5, "h": 7, "w": 6, "q": 3, "k": 4}
 CASES = [
@@ -59,3 +59,19 @@ def test_what_was_pooled_goes_back(window):
     nodes = [helper.make_node("MaxPool", ["x"], ["m", "i"], **given), helper.make_node("MaxUnpool", ["m", "i"], ["y"], **given)]
     height, width = (kernel[a] + 2 * strides[a] - pads[a] - pads[a + 2] for a in (0, 1))
     check(model(nodes, {"x": (2, 3, height, width)}, {"y": FLOAT, "i": INT64}))
+
+
+@pytest.mark.parametrize("shape", [(N, 2, 3, 1, 2, 3, 2), (N, 2, 3, 1, 2, 2, 2, 2)])
+@pytest.mark.parametrize("last", [1, 4])
+def test_many_axes(shape, last):
+    rank = len(shape)
+    perm = [*(a for a in range(rank) if a != last), last]
+    nodes = [
+        helper.make_node("Add", ["x", "c"], ["a"]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["t"], perm=perm),
+        helper.make_node("Mul", ["t", "d"], ["m"]),
+        helper.make_node("Sigmoid", ["m"], ["y"]),
+    ]
+    constants = {"c": weight(shape[-2], 1), "d": weight(1, shape[last])}
+    check(model(nodes, {"x": shape}, {"y": FLOAT, "r": FLOAT}, constants))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -294,7 +295,19 @@ class Builder:
         moved = [p for p in perm if wire.dims[p] != 1]
         if moved == sorted(moved) and dims.count(None) <= 1:
             return self.reshape(wire, dims)
+        if wire.rank > KERNELS["TRANSPOSE"].rank and dims.count(None) <= 1:
+            return self.reshape(self._transposed_in_runs(wire, perm), dims)
         return self.emit("TRANSPOSE", wire, self.ints(perm), dims=dims)
+
+    def _transposed_in_runs(self, wire: Wire, perm: Sequence[int]) -> Wire:
+        """A transpose in which axes that stay next to each other are one."""
+        starts = [i for i, p in enumerate(perm) if i == 0 or p != perm[i - 1] + 1]
+        runs = [perm[i:j] for i, j in zip(starts, [*starts[1:], len(perm)], strict=True)]
+        order = sorted(range(len(runs)), key=lambda i: runs[i][0])
+        merged = [None if None in (sizes := [wire.dims[p] for p in runs[i]]) else math.prod(n or 0 for n in sizes) for i in order]
+        whole = self.reshape(wire, merged)
+        turned = [order.index(i) for i in range(len(runs))]
+        return self.emit("TRANSPOSE", whole, self.ints(turned), dims=tuple(whole.dims[t] for t in turned))
 
     def reshape(self, wire: Wire, sizes: Sequence[int | Size | None]) -> Wire:
         """The tensor's elements under another shape.
