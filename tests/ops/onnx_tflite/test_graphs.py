@@ -488,3 +488,10 @@ def test_a_batch_is_freed_on_request_and_only_where_that_is_right():
     mixed = said(model([node("Softmax", "x", "y", axis=0)], {"x": (1, 4)}, {"y": FLOAT}), 1, 4)
     with pytest.raises(ConversionError, match="cannot be freed"):
         Converter(mixed, verify=False).to_tflite(dynamic_batch=True)
+
+
+def test_padding_to_a_size_that_no_kernel_reaches_is_refused():
+    """The specification does not say where the rest goes, and ONNX Runtime leaves it away."""
+    nodes = [node("ConvTranspose", "x w", "y", strides=[3], auto_pad="SAME_LOWER")]
+    with pytest.raises(UnsupportedOpsError, match="more than the kernel reaches"):
+        Converter(model(nodes, {"x": (N, 4, 5)}, {"y": FLOAT}, {"w": weight(4, 3, 2)}), verify=False).to_tflite()

@@ -251,6 +251,8 @@ class Spread:
                 raise Refused("output_shape of an input with free sizes")
             targets = wanted[-len(sizes) :]
             beyond = [b + s * (n or 0) - w for b, s, n, w in zip(beyond, self.steps, sizes, targets, strict=True)]
+        elif min(beyond) < 0:
+            raise Refused("strides over more than the kernel reaches, with a padding of which the specification says nothing")
         extra = [e + max(-t, 0) for e, t in zip(self.extra, beyond, strict=True)]
         beyond = [max(t, 0) for t in beyond]
         small, large = [t // 2 for t in beyond], [t - t // 2 for t in beyond]
