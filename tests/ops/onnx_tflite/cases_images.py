@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.ops.onnx_torch.cases import Case
-from tests.ops.onnx_torch.models import N, ints
+from tests.ops.onnx_torch.models import N, ints, weight
 
 IMAGE = (N, 3, 6, 7)
 _ALIGNED = {"coordinate_transformation_mode": "align_corners"}
@@ -55,7 +55,26 @@ def _samples() -> list[Case]:
     return cases
 
 
-CASES = [*_resizes(), *_samples()]
+def _deformed() -> list[Case]:
+    cases = []
+    for given, out in (
+        ({}, (5, 6)),
+        ({"pads": [1, 0, 1, 1], "strides": [2, 1]}, (4, 7)),
+        ({"dilations": [2, 1]}, (4, 6)),
+        ({"group": 2, "offset_group": 2}, (5, 6)),
+        ({"offset_group": 4, "pads": [0, 1, 0, 0]}, (5, 7)),
+    ):
+        groups = given.get("offset_group", 1)
+        moves, marks = (N, groups * 2 * 4, *out), (N, groups * 4, *out)
+        w = weight(6, 4 // given.get("group", 1), 2, 2)
+        cases.append(Case("DeformConv", ((N, 4, 6, 7), w, moves), given, opset=19))
+        cases.append(Case("DeformConv", ((N, 4, 6, 7), w, moves, weight(6), marks), given, opset=19))
+    volume = ((N, 4, 5, 6, 7), weight(6, 2, 2, 3, 2))
+    cases += [Case("Conv", (*volume, *bias), {"group": 2, "pads": [1, 0, 0, 1, 0, 1]}) for bias in ((), (weight(6),))]
+    return cases
+
+
+CASES = [*_resizes(), *_samples(), *_deformed()]
 
 OTHERWISE = [
     Case("Resize", ((2, 3, 10, 7), None, _scales(1, 1, 1.05, 1)), {"mode": "linear"}),

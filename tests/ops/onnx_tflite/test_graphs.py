@@ -441,16 +441,16 @@ def test_weights_beyond_half_precision_stay():
 
 
 def test_everything_that_is_unsupported_is_named_at_once():
-    nodes = [node("DeformConv", "x w o", "a"), node("ImageDecoder", "b", "c"), node("Relu", "x", "y")]
+    double = onnx.TensorProto.DOUBLE
+    nodes = [node("Exp", "d", "a"), node("ImageDecoder", "b", "c"), node("Relu", "x", "y")]
     made = model(
         nodes,
-        {"x": (N, 2, 4, 4), "o": (N, 8, 3, 3), "b": (onnx.TensorProto.UINT8, (N,))},
-        {"a": FLOAT, "c": onnx.TensorProto.UINT8, "y": FLOAT},
-        {"w": weight(3, 2, 2, 2)},
+        {"x": (N, 4, 4), "d": (double, (N, 3)), "b": (onnx.TensorProto.UINT8, (N,))},
+        {"a": double, "c": onnx.TensorProto.UINT8, "y": FLOAT},
     )
     with pytest.raises(UnsupportedOpsError) as caught:
         Converter(made, verify=False).to_tflite()
-    assert {o.op for o in caught.value.ops} == {"DeformConv", "ImageDecoder"}
+    assert {o.op for o in caught.value.ops} == {"Exp", "ImageDecoder"}
     assert caught.value.route == "onnx-tflite"
 
 
@@ -515,3 +515,10 @@ def test_joining_nothing():
     nodes = [node("Slice", "x zero zero one", "none"), node("Concat", "x none", "y", axis=1)]
     made = check(model(nodes, {"x": (N, 3, 4)}, {"y": FLOAT}, weights))
     assert "CONCATENATION" not in operators(made)
+
+
+def test_padding_to_a_size_that_no_kernel_reaches_is_refused():
+    """The specification does not say where the rest goes, and ONNX Runtime leaves it away."""
+    nodes = [node("ConvTranspose", "x w", "y", strides=[3], auto_pad="SAME_LOWER")]
+    with pytest.raises(UnsupportedOpsError, match="more than the kernel reaches"):
+        Converter(model(nodes, {"x": (N, 4, 5)}, {"y": FLOAT}, {"w": weight(4, 3, 2)}), verify=False).to_tflite()

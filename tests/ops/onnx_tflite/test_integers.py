@@ -83,10 +83,10 @@ def test_all_bits_turned(dtype):
 def test_shifts(direction, dtype):
     steps = np.arange(np.iinfo(dtype).bits, dtype=dtype)
     on_pairs("BitShift", edges(dtype)[:, None], steps, direction=direction)
-    by = np.array([3], dtype)
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    made = model([node("BitShift", "a b", "y", direction=direction)], {"a": (kind, ("n", 2))}, {"y": kind}, {"b": by})
-    check(made, {"a": edges(dtype)[:30].reshape(-1, 2)})
+    for by in (np.array([3], dtype), steps[:, None, None]):
+        made = model([node("BitShift", "a b", "y", direction=direction)], {"a": (kind, ("n", 2))}, {"y": kind}, {"b": by})
+        check(made, {"a": edges(dtype)[:30].reshape(-1, 2)})
 
 
 UINT8, INT32 = onnx.TensorProto.UINT8, onnx.TensorProto.INT32
@@ -130,3 +130,13 @@ def test_the_lowest_integer_divided_by_minus_one_ends_no_process(op, dtype, cons
     made = model([node(op, "a b", "y")], inputs, {"y": kind}, {"b": b} if constant else {})
     got = run_tflite(Converter(made, verify=False).to_tflite(), {"a": a} | ({} if constant else {"b": b}))["y"]
     assert got[1:].tolist() == ([low // 2, -7] if op == "Div" else [0, 0])
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+def test_shifts_by_all_bits_leave_nothing(direction, dtype):
+    kind, bits = helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), np.iinfo(dtype).bits
+    a, by = np.full(4, np.iinfo(dtype).max, dtype), np.array([bits - 1, bits, bits + 1, np.iinfo(dtype).max], dtype)
+    made = model([node("BitShift", "a b", "y", direction=direction)], {"a": (kind, (4,)), "b": (kind, (4,))}, {"y": kind})
+    got = run_tflite(Converter(made, verify=False).to_tflite(), {"a": a, "b": by})["y"]
+    assert got.tolist() == [1 if direction == "RIGHT" else 1 << (bits - 1), 0, 0, 0]

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from tests.ops.onnx_tflite.check import check
 from tests.ops.onnx_torch.models import FLOAT, INT64, ints, model, node
@@ -19,17 +20,21 @@ def boxes(items: int, count: int, *, centred: bool = False) -> np.ndarray:
 
 @pytest.mark.parametrize("centred", [0, 1])
 @pytest.mark.parametrize(("items", "classes", "count"), [(1, 1, 1), (1, 3, 20), (2, 2, 33)])
-@pytest.mark.parametrize("limits", [(None, None), (0.5, None), (0.25, 0.3), (0.0, 0.5), (1 / 3, 0.9)])
-def test_boxes_are_picked_as_by_onnx_runtime(limits, items, classes, count, centred):
+@pytest.mark.parametrize("limits", [(None, None), (0.5, None), (0.25, 0.3), (0.0, 0.5), (1 / 3, 0.9), (1.0, None)])
+@pytest.mark.parametrize("computed", [False, True])
+def test_boxes_are_picked_as_by_onnx_runtime(limits, items, classes, count, centred, computed):
     scores = np.random.default_rng(0).integers(0, 11, (items, classes, count)).astype(np.float32) / 10
     for most in (3, 100):
         given = {"most": ints(most)}
         given |= {name: np.array([v], np.float32) for name, v in zip(("overlap", "least"), limits, strict=True) if v is not None}
         nodes = [node("NonMaxSuppression", " ".join(["b s", *given]), "y", center_point_box=centred)]
-        made = model(nodes, {"b": (items, count, 4), "s": (items, classes, count)}, {"y": INT64}, given, 11)
+        inputs = {"b": (items, count, 4), "s": (items, classes, count)}
+        limits_ = {name: (helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for name, v in given.items()}
+        made = model(nodes, inputs | (limits_ if computed else {}), {"y": INT64}, {} if computed else given, 11)
         if limits[0] is None:  # one box at least is left
             scores[0, 0, 0] = 1.0
-        check(made, {"b": boxes(items, count, centred=bool(centred)), "s": scores})
+        feeds = {"b": boxes(items, count, centred=bool(centred)), "s": scores}
+        check(made, feeds | (given if computed else {}))
 
 
 def test_corners_may_be_flipped():

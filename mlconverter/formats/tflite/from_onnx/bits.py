@@ -85,11 +85,15 @@ def bit_shift(b: Builder, x: Operand, by: Operand, *, direction: str) -> Stored:
     if direction == "LEFT":
         # Beyond the last power stands none: the product is nothing, as all bits were shifted out.
         powers = np.array([1 << i for i in range(width)] + [0], np.uint64).astype(wire.dtype)
-        return Stored(_times(b, wire, b.move("GATHER", b.array(powers), steps, dims=steps.dims)), order)
+        known = steps.data is not None
+        factor = b.array(powers[steps.array]) if known else b.move("GATHER", b.array(powers), steps, dims=steps.dims)
+        return Stored(_times(b, wire, factor), order)
     if width == 64:
         return Stored(quotient_by_powers(b, wire, steps), order)
-    # LiteRT shifts by one less than the width at most.
     dims = broadcast_dims(wire.dims, steps.dims)
+    if steps.data is not None and steps.array.max(initial=0) < width:
+        return Stored(b.emit("RIGHT_SHIFT", wire, b.cast(steps, wire.dtype), dims=dims), order)
+    # LiteRT shifts by one less than the width at most.
     most = b.emit("MINIMUM", steps, b.scalar(width - 1, "int32"), dims=steps.dims)
     rest = b.emit("SUB", steps, most, dims=steps.dims)
     shifted = b.emit("RIGHT_SHIFT", wire, b.cast(most, wire.dtype), dims=dims)
@@ -106,6 +110,9 @@ def _times(b: Builder, wire: Wire, factor: Wire) -> Wire:
 
 def _within(b: Builder, amount: Wire, width: int) -> Wire:
     """By how many bits to shift: as many as there are where the number is larger, or negative."""
+    if amount.data is not None:
+        known = amount.array.astype(np.int64)
+        return b.array(np.where(known < 0, width, np.minimum(known, width)).astype(np.int32))
     wide = b.cast(amount, "int64")
     below = b.emit("LESS", wide, b.scalar(0, "int64"), dims=wide.dims, dtype="bool")
     wide = b.emit("SELECT_V2", below, b.scalar(width, "int64"), wide, dims=wide.dims, dtype="int64")

@@ -41,13 +41,20 @@ def conv(
     dilations: list[int] | None = None,
     pads: list[int] | None = None,
 ) -> Stored:
-    """Conv → CONV_2D or DEPTHWISE_CONV_2D, CONV_3D; over one axis as over two."""
+    """Conv → CONV_2D or DEPTHWISE_CONV_2D, CONV_3D for each group; over one axis as over two."""
     shape = _sizes(filters)
     window = window_of(x.dims[2:], shape[2:], auto_pad=auto_pad, strides=strides, dilations=dilations, pads=pads)
     image, order = b.image(x), channels_last(x.rank)
     terms = b.constant(np.zeros(shape[0], np.float32), "bias") if bias is None else b.ask(bias)
     if x.rank == 5:
-        return Stored(_conv_3d(b, image, b.ask(filters, DHWIO), terms, window, group), order)
+        if group == 1:
+            return Stored(_conv_3d(b, image, b.ask(filters, DHWIO), terms, window), order)
+        images, kernels = _apart(b, x, group, 1), _apart(b, filters, group, 0)
+        biases = _apart(b, Constant(np.zeros(shape[0], np.float32)) if bias is None else bias, group, 0)
+        made = [
+            _conv_3d(b, b.image(i), b.ask(k, DHWIO), b.ask(t), window) for i, k, t in zip(images, kernels, biases, strict=True)
+        ]
+        return Stored(joined(b, made, 4), order)
     depthwise = shape[1] == 1 and group > 1
     if x.rank == 4:
         kernel = b.ask(filters, IHWO if depthwise else OHWI)
@@ -92,9 +99,7 @@ def _conv_2d(b: Builder, image: Wire, filters: Wire, bias: Wire, window: Window,
     )
 
 
-def _conv_3d(b: Builder, image: Wire, filters: Wire, bias: Wire, window: Window, group: int) -> Wire:
-    if group != 1:
-        raise Refused("LiteRT's CONV_3D has no groups")
+def _conv_3d(b: Builder, image: Wire, filters: Wire, bias: Wire, window: Window) -> Wire:
     padding, image = _settled(b, image, window)
     steps: dict[str, Any] = {f"stride{axis}": s for axis, s in zip("DHW", window.strides, strict=True)}
     steps |= {f"dilation{axis}Factor": d for axis, d in zip("DHW", window.dilations, strict=True)}
@@ -246,6 +251,8 @@ class Spread:
                 raise Refused("output_shape of an input with free sizes")
             targets = wanted[-len(sizes) :]
             beyond = [b + s * (n or 0) - w for b, s, n, w in zip(beyond, self.steps, sizes, targets, strict=True)]
+        elif min(beyond) < 0:
+            raise Refused("strides over more than the kernel reaches, with a padding of which the specification says nothing")
         extra = [e + max(-t, 0) for e, t in zip(self.extra, beyond, strict=True)]
         beyond = [max(t, 0) for t in beyond]
         small, large = [t // 2 for t in beyond], [t - t // 2 for t in beyond]

@@ -13,6 +13,9 @@ from mlconverter.formats.tflite.from_onnx.slicing import Part, one_of, sliced
 from mlconverter.formats.tflite.from_onnx.values import Constant, Ints, Operand, Runtime, Stored, Wire
 from mlconverter.formats.tflite.layout import Order
 
+MOST_BATCH_AXES = 6
+"""Of more axes all but the last are taken for one."""
+
 
 @translates("Gather", 1, 11, 13)
 def gather(b: Builder, x: Operand, indices: Operand, *, axis: int) -> Stored:
@@ -59,7 +62,11 @@ def gather_elements(b: Builder, x: Operand, indices: Operand, *, axis: int) -> S
         x = kept(sliced(b, b.as_is(x), shorter))
     wire, order = b.with_last(x, axis)
     picks = from_start(b, x, indices, axis, order)
-    return Stored(b.move("GATHER", wire, picks, dims=picks.dims, axis=x.rank - 1, batchDims=x.rank - 1), order)
+    if x.rank <= MOST_BATCH_AXES:
+        return Stored(b.move("GATHER", wire, picks, dims=picks.dims, axis=x.rank - 1, batchDims=x.rank - 1), order)
+    rows = [b.reshape(w, (None, w.dims[-1])) for w in (wire, picks)]
+    found = b.move("GATHER", *rows, dims=rows[1].dims, axis=1, batchDims=1)
+    return Stored(b.reshape(found, picks.dims), order)
 
 
 @translates("GatherND", 11, 12, 13)

@@ -38,8 +38,31 @@ def eye_like(b: Builder, x: Operand, *, k: int, dtype: int | None = None) -> Con
     return Stored(b.cast(here, "float32" if wanted == "float16" else wanted), (0, 1))
 
 
+@translates("Trilu", 14)
+def trilu(b: Builder, x: Runtime, k: Ints | Runtime | None = None, *, upper: int) -> Stored:
+    """Trilu → SELECT_V2 by a constant triangle, or a comparison of RANGEs where only the run time knows it."""
+    wire, diagonal = b.ask(x), k[0] if isinstance(k, Ints) else 0
+    sizes = [d for d in x.dims[-2:] if d is not None]
+    if len(sizes) == 2 and isinstance(diagonal, int) and not isinstance(k, Runtime):
+        kept = b.array((np.triu if upper else np.tril)(np.ones(sizes, bool), diagonal))
+    else:
+        row, column = (_numbers(b, x, axis) for axis in (-2, -1))
+        dims = (*row.dims, *column.dims)
+        past = b.emit("SUB", column, b.expand_dims(row, 1), dims=dims)
+        if isinstance(k, Runtime):
+            first = b.reshape(b.cast(b.ask(k), "int32"), ())
+        else:
+            first = b.scalar(diagonal, "int32") if isinstance(diagonal, int) else b.reshape(b.size(diagonal), ())
+        kept = b.emit("GREATER_EQUAL" if upper else "LESS_EQUAL", past, first, dims=dims, dtype="bool")
+    zero = b.scalar(0, wire.dtype)
+    return Stored(b.emit("SELECT_V2", kept, wire, zero, dims=wire.dims, dtype=wire.dtype), layout.logical(x.rank))
+
+
 def _numbers(b: Builder, x: Runtime, axis: int) -> Wire:
     """The positions along an axis."""
+    known = x.dims[axis]
+    if known is not None:
+        return b.array(np.arange(known, dtype=np.int32))
     size = b.reshape(b.size(x.length(axis)), ())
     return b.emit("RANGE", b.scalar(0, "int32"), size, b.scalar(1, "int32"), dims=(x.dims[axis],))
 

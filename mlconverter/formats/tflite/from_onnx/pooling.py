@@ -149,20 +149,18 @@ def max_unpool(
     strides: list[int] | None = None,
     pads: list[int] | None = None,
 ) -> Stored:
-    """MaxUnpool → SCATTER_ND of each element by its number, PAD up to the shape that is asked for."""
+    """MaxUnpool → SCATTER_ND or UNSORTED_SEGMENT_MAX of each element by its number, PAD up to the shape that is asked for."""
     rank = len(kernel_shape)
     steps, around = strides or [1] * rank, pads or [0] * (2 * rank)
     sizes = [d for d in x.dims if d is not None]
     if len(sizes) != x.rank:
         raise Refused("of a size that only the run time knows")
-    if any(s < k for s, k in zip(steps, kernel_shape, strict=True)):
-        raise Refused("windows that overlap: LiteRT would add up the maximum that two of them share")
     zipped = zip(sizes[2:], kernel_shape, steps, around[:rank], around[rank:], strict=True)
     reached = (*sizes[:2], *((n - 1) * s - p - q + k for n, k, s, p, q in zipped))
-    places = b.reshape(b.cast(b.ask(indices), "int32"), (math.prod(sizes), 1))
-    shape = (math.prod(reached),)
+    places = b.reshape(b.cast(b.ask(indices), "int32"), (math.prod(sizes),))
+    overlap = any(s < k for s, k in zip(steps, kernel_shape, strict=True))
     flat = b.reshape(b.ask(x), (math.prod(sizes),))
-    y = b.reshape(b.emit("SCATTER_ND", places, flat, b.ints(shape), dims=shape, dtype=flat.dtype), reached)
+    y = b.reshape(_put(b, flat, places, math.prod(reached), overlap=overlap), reached)
     if output_shape is not None:
         wanted = output_shape.fixed("the output shape")
         beyond = np.array([[0, w - r] for w, r in zip(wanted, reached, strict=True)], np.int32)
@@ -170,6 +168,18 @@ def max_unpool(
             raise Refused("an output shape that is smaller than what the windows reach")
         y = b.emit("PAD", y, b.array(beyond), dims=tuple(wanted)) if beyond.any() else y
     return Stored(y, logical(x.rank))
+
+
+def _put(b: Builder, elements: Wire, places: Wire, count: int, *, overlap: bool) -> Wire:
+    """Elements at their places among so many, and nothing elsewhere."""
+    column, shape = b.reshape(places, (*places.dims, 1)), b.ints([count])
+    if not overlap:
+        return b.emit("SCATTER_ND", column, elements, shape, dims=(count,), dtype=elements.dtype)
+    # Windows that overlap may have the same maximum, which SCATTER_ND would add up.
+    marks = b.array(np.ones([d or 0 for d in places.dims], np.int32))
+    hit = b.cast(b.emit("SCATTER_ND", column, marks, shape, dims=(count,), dtype="int32"), "bool")
+    found = b.emit("UNSORTED_SEGMENT_MAX", elements, places, b.scalar(count, "int32"), dims=(count,))
+    return b.emit("SELECT_V2", hit, found, b.scalar(0, found.dtype), dims=(count,), dtype=found.dtype)
 
 
 def _corrections(b: Builder, window: Window, counted: Window | None) -> Wire:

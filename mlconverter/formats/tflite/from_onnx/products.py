@@ -16,6 +16,7 @@ from mlconverter.formats.tflite.from_onnx.linear import matmul
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.slicing import Part, sliced
 from mlconverter.formats.tflite.from_onnx.values import Constant, Operand, Stored
+from mlconverter.formats.tflite.layout import logical
 
 MOST = (1 << 24) // (255 * 255)
 """Products of two numbers of 8 bits whose sum is exact."""
@@ -54,9 +55,11 @@ def conv_integer(
 ) -> Stored:
     """ConvInteger → CONV_2D in single precision, over as many channels at once as are exact."""
     if zero is not None and zero.rank == 1 and zero.dims != (1,):  # one for each filter
-        if not isinstance(zero, Constant):
-            raise Refused("zero points of filters that are computed")
-        zero = Constant(zero.value.reshape(-1, *[1] * (filters.rank - 1)))
+        shape = (zero.dims[0], *[1] * (filters.rank - 1))
+        if isinstance(zero, Constant):
+            zero = Constant(zero.value.reshape(-1, *shape[1:]), zero.name)
+        else:
+            zero = kept(Stored(b.reshape(b.ask(zero), shape), logical(filters.rank)))
     image, kernel = _centred(b, x, x_zero), _centred(b, filters, zero)
     window = math.prod(d or MOST for d in filters.dims[2:])
     channels = filters.dims[1]

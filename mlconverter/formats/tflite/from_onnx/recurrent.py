@@ -17,13 +17,12 @@ import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.cells import Cell, GRUCell, LSTMCell, RNNCell, States, linear, with_two
-from mlconverter.formats.tflite.from_onnx.elementwise import broadcast_dims
 from mlconverter.formats.tflite.from_onnx.joining import joined
 from mlconverter.formats.tflite.from_onnx.loops import Item, counted, nth
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.shaping import filled
 from mlconverter.formats.tflite.from_onnx.slicing import Part, sliced
-from mlconverter.formats.tflite.from_onnx.values import Constant, Operand, Runtime, Size, Stored, Wire
+from mlconverter.formats.tflite.from_onnx.values import Constant, Operand, Runtime, Size, Stored, Wire, broadcast_dims
 from mlconverter.formats.tflite.layout import logical
 from mlconverter.hub.nodes import Call
 from mlconverter.hub.recurrent import GATES, Recurrence, recurrence

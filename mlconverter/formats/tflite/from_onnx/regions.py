@@ -11,7 +11,7 @@ from mlconverter.formats.tflite.from_onnx.joining import joined
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.sampling import Maths
 from mlconverter.formats.tflite.from_onnx.slicing import gathered
-from mlconverter.formats.tflite.from_onnx.values import Constant, Ints, Operand, Stored, Wire
+from mlconverter.formats.tflite.from_onnx.values import Constant, Ints, Operand, Runtime, Stored, Wire
 from mlconverter.formats.tflite.from_onnx.windows import VALID
 from mlconverter.formats.tflite.layout import channels_last, logical
 
@@ -24,9 +24,9 @@ def non_max_suppression(
     b: Builder,
     boxes: Operand,
     scores: Operand,
-    most: Ints | None = None,
-    overlap: Constant | None = None,
-    least: Constant | None = None,
+    most: Ints | Runtime | None = None,
+    overlap: Operand | None = None,
+    least: Operand | None = None,
     *,
     center_point_box: int,
 ) -> Stored | Constant:
@@ -34,24 +34,21 @@ def non_max_suppression(
     items, classes, count = scores.dims
     if items is None or classes is None or count is None or items * classes > MOST:
         raise Refused("boxes or classes that are too many, or whose number only the run time knows")
-    limit = 0.0 if overlap is None else float(overlap.number())
-    if not 0 <= limit < 1:
-        raise Refused(f"an overlap of {limit}, which LiteRT does not take")
-    picks = min(most.fixed("their number")[0] if most else 0, count)
+    picks = count if isinstance(most, Runtime) else min(most.fixed("their number")[0] if most else 0, count)
     if picks <= 0 or not items * classes:
         return Constant(np.zeros((0, 3), np.int64))
-    corners = _with_area(b, _corners(b, b.ask(boxes), bool(center_point_box)))
+    above, never = _limit(b, Constant(np.zeros(1, np.float32)) if overlap is None else overlap)
+    corners = _with_area(b, _corners(b, b.ask(boxes), bool(center_point_box)), never)
     worth, order = b.emit_several(
         "TOPK_V2", b.ask(scores), b.scalar(count, "int32"), outputs=[(scores.dims, None), (scores.dims, "int32")]
     )
     # LiteRT takes equal scores in any order, so the places in the sorted order are its scores.
     ranks = b.array(np.arange(count, 0, -1, dtype=np.float32))
     if least is not None:
-        high = b.emit("GREATER", worth, b.scalar(float(least.number()), "float32"), dims=scores.dims, dtype="bool")
+        high = b.emit("GREATER", worth, _number(b, least), dims=scores.dims, dtype="bool")
         ranks = b.emit("SELECT_V2", high, ranks, b.scalar(0, "float32"), dims=scores.dims, dtype="float32")
-    # It drops what overlaps by as much as the limit, too.
-    above = max(float(np.nextafter(np.float32(limit), np.float32(1))), float(np.finfo(np.float32).tiny))
-    limits = b.scalar(picks, "int32"), b.scalar(above, "float32"), b.scalar(0.5, "float32")
+    limits = b.scalar(picks, "int32"), above, b.scalar(0.5, "float32")
+    wanted = b.cast(_number(b, most), "int32") if isinstance(most, Runtime) else None
     found, counted = [], []
     for item in range(items):
         of_item = _row(b, corners, item)
@@ -63,6 +60,8 @@ def non_max_suppression(
                 "NON_MAX_SUPPRESSION_V4", sorted_boxes, values, *limits, outputs=[((picks,), "int32"), ((), "int32")]
             )
             found.append(b.emit("GATHER", sequence, chosen, dims=(picks,), axis=0))
+            # What is picked first does not depend on how many are.
+            valid = valid if wanted is None else b.emit("MINIMUM", valid, wanted, dims=())
             numbers = b.array(np.arange(picks, dtype=np.int32))
             counted.append(b.emit("LESS", numbers, valid, dims=(picks,), dtype="bool"))
     one = len(found) == 1
@@ -72,6 +71,24 @@ def non_max_suppression(
     named = b.emit("GATHER", b.array(of), places, dims=(None, 2), axis=0)
     last = b.expand_dims(b.cast(b.emit("GATHER", indices, places, dims=(None,), axis=0), "int64"), 1)
     return Stored(joined(b, [named, last], 1), logical(2))
+
+
+def _number(b: Builder, value: Operand) -> Wire:
+    """The only element of a tensor, as one of rank 0."""
+    return b.reshape(b.ask(value), ())
+
+
+def _limit(b: Builder, overlap: Operand) -> tuple[Wire, Wire]:
+    """What LiteRT is to drop from, which drops what overlaps by just as much, too; and whether nothing is ever dropped."""
+    m, limit = Maths(b), _number(b, overlap)
+    if limit.data is not None:
+        if limit.array < 0:
+            raise Refused("a limit below nothing")
+        next_up = np.nextafter(limit.array, np.float32(2), dtype=np.float32)
+        return b.array(np.clip(next_up, np.finfo(np.float32).tiny, np.float32(1))), b.array(limit.array >= 1)
+    least = int(np.finfo(np.float32).tiny.view(np.int32))
+    bits = m("MAXIMUM", m("ADD", b.bits(limit, "int32"), 1), least)
+    return m("MINIMUM", b.bits(bits, "float32"), 1), m("GREATER_EQUAL", limit, 1, dtype="bool")
 
 
 def _row(b: Builder, wire: Wire, index: int) -> Wire:
@@ -89,8 +106,11 @@ def _corners(b: Builder, boxes: Wire, centred: bool) -> Wire:
     return joined(b, [m("SUB", centre, half), m("ADD", centre, half)], last)
 
 
-def _with_area(b: Builder, corners: Wire) -> Wire:
-    """Boxes, and boxes far from all others in place of those without area, from which LiteRT gets lost."""
+def _with_area(b: Builder, corners: Wire, never: Wire) -> Wire:
+    """Boxes, and boxes far from all others in place of those without area, from which LiteRT gets lost.
+
+    So are all of them where nothing is ever dropped.
+    """
     m, count, last = Maths(b), corners.dims[1] or 0, corners.rank - 1
     low, high = gathered(b, corners, np.arange(2), last), gathered(b, corners, np.arange(2, 4), last)
     area = b.emit("REDUCE_PROD", m("ABS", m("SUB", high, low)), b.ints([last]), dims=(*low.dims[:-1], 1), keepDims=True)
@@ -98,7 +118,8 @@ def _with_area(b: Builder, corners: Wire) -> Wire:
     reach = b.emit("REDUCE_MAX", m("ABS", corners), b.ints(every), dims=(1,) * corners.rank, keepDims=True)
     rows = np.arange(count, dtype=np.float32)[:, None]
     apart = m("MUL", m("MAXIMUM", reach, 1), b.array(np.concatenate([-2 * rows - 3, 0 * rows, -2 * rows - 2, 0 * rows + 1], 1)))
-    return m.select(m("LESS_EQUAL", area, 0, dtype="bool"), apart, corners)
+    empty = m("LESS_EQUAL", area, 0, dtype="bool")
+    return m.select(b.emit("LOGICAL_OR", empty, never, dims=empty.dims), apart, corners)
 
 
 @translates("RoiAlign", 10, 16, 22)

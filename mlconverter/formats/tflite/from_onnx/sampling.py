@@ -138,6 +138,11 @@ def _taps(m: Maths, at: Wire, size: int, mode: str, padding: str, aligned: bool)
     return taps
 
 
+def taps_along(m: Maths, at: Wire, size: int) -> list[Tap]:
+    """The two neighbours of places along an axis, beyond which there is nothing."""
+    return _taps(m, at, size, "linear", "zeros", False)
+
+
 def _inside(m: Maths, place: Wire, size: int, padding: str) -> Wire | None:
     """1 for what lies within the axis and 0 for what does not; ``None`` where everything counts."""
     if padding != "zeros":

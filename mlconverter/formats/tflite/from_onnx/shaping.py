@@ -200,24 +200,6 @@ def tile(b: Builder, x: Runtime, repeats: Ints | Runtime) -> Stored:
     return Stored(b.emit("TILE", wire, b.shape(counts), dims=dims), order)
 
 
-@translates("Trilu", 14)
-def trilu(b: Builder, x: Runtime, k: Ints | Runtime | None = None, *, upper: int) -> Stored:
-    """Trilu → SELECT_V2 by a constant triangle, or by one that GREATER_EQUAL or LESS_EQUAL makes."""
-    rows, columns = x.dims[-2:]
-    if rows is None or columns is None:
-        raise Refused("a matrix of a size that only the run time knows")
-    above = np.arange(columns, dtype=np.int32) - np.arange(rows, dtype=np.int32)[:, None]
-    if isinstance(k, Runtime):
-        op = "GREATER_EQUAL" if upper else "LESS_EQUAL"
-        kept = b.emit(op, b.array(above), b.reshape(b.setting(k), ()), dims=(rows, columns), dtype="bool")
-    else:
-        diagonal = k.fixed("the diagonal")[0] if k else 0
-        kept = b.array(above >= diagonal if upper else above <= diagonal)
-    wire = b.ask(x)
-    zero = b.scalar(0, wire.dtype)
-    return Stored(b.emit("SELECT_V2", kept, wire, zero, dims=wire.dims, dtype=wire.dtype), layout.logical(x.rank))
-
-
 @translates("Identity", 1, 13, 14, 16, 19, 21, 23, 24, 25)
 def identity(b: Builder, x: Operand) -> Operand:
     """Identity → nothing."""
