@@ -65,6 +65,8 @@ def _transforms() -> list[Case]:
             cases.append(Case("STFT", signal, {"onesided": onesided}, opset=17))
     cases += [Case("STFT", ((N, 16, 1), np.array(4), (5,)), opset=17)]
     cases += [Case("STFT", ((N, 16, 2), np.array(4), None, np.array(8)), {"onesided": 0}, opset=17)]
+    numbers = (np.array(8), np.array(64), np.array(16000), np.array(20.0, np.float32), np.array(7600.0, np.float32))
+    cases += [Case("MelWeightMatrix", numbers, opset=17)]
     return cases
 
 

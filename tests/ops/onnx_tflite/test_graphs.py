@@ -441,16 +441,20 @@ def test_weights_beyond_half_precision_stay():
 
 
 def test_everything_that_is_unsupported_is_named_at_once():
-    double = onnx.TensorProto.DOUBLE
-    nodes = [node("Exp", "d", "a"), node("ImageDecoder", "b", "c"), node("Relu", "x", "y")]
+    grams = {"max_gram_length": 1, "min_gram_length": 1, "max_skip_count": 0, "mode": "TF", "ngram_counts": [0]}
+    nodes = [
+        node("TfIdfVectorizer", "t", "a", ngram_indexes=[0], pool_int64s=[2], **grams),
+        node("ImageDecoder", "b", "c"),
+        node("Relu", "x", "y"),
+    ]
     made = model(
         nodes,
-        {"x": (N, 4, 4), "d": (double, (N, 3)), "b": (onnx.TensorProto.UINT8, (N,))},
-        {"a": double, "c": onnx.TensorProto.UINT8, "y": FLOAT},
+        {"x": (N, 4, 4), "t": (onnx.TensorProto.INT64, (N, 3)), "b": (onnx.TensorProto.UINT8, (N,))},
+        {"a": FLOAT, "c": onnx.TensorProto.UINT8, "y": FLOAT},
     )
     with pytest.raises(UnsupportedOpsError) as caught:
         Converter(made, verify=False).to_tflite()
-    assert {o.op for o in caught.value.ops} == {"Exp", "ImageDecoder"}
+    assert {o.op for o in caught.value.ops} == {"TfIdfVectorizer", "ImageDecoder"}
     assert caught.value.route == "onnx-tflite"
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import onnx_ir as ir
 
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.from_onnx.builder import Builder
+from mlconverter.formats.tflite.from_onnx.kernels import STORED
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.slicing import gathered
 from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Ints, Operand, Runtime, Stored, Wire
+from mlconverter.hub.io import numpy_name
 
 LARGEST = 1 << 22
 """Elements of a matrix."""
@@ -102,3 +105,24 @@ def stft(
 
     matrix = _matrix(transform, size, parts, real=False)
     return Stored(_times(b, frames, matrix, 2), layout.logical(4))
+
+
+@translates("MelWeightMatrix", 17)
+def mel_weight_matrix(
+    b: Builder, bands: Constant, length: Constant, rate: Constant, low: Constant, high: Constant, *, output_datatype: int
+) -> Constant:
+    """MelWeightMatrix → a constant: a triangle over the bins of a spectrum for each band."""
+    wanted = numpy_name(ir.DataType(output_datatype))
+    if wanted not in STORED and wanted != "float16":
+        raise Refused(f"TFLite does not compute with {wanted}")
+    count, size = int(bands.number()), int(length.number())
+    bottom, top = (2595 * np.log10(1 + end.number() / 700) for end in (low, high))
+    mel = np.arange(count + 2) * ((top - bottom) / (count + 2)) + bottom
+    edges = np.floor((size + 1) * 700 * np.expm1(mel * (np.log(10) / 2595)) / rate.number())
+    bins = np.arange(size // 2 + 1)[:, None]
+    left, middle, right = edges[:-2], edges[1:-1], edges[2:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rising = np.where(middle > left, (bins - left) / (middle - left), 1)
+        falling = (right - bins) / (right - middle)
+    rising = np.where((bins >= left) & (bins <= middle), rising, 0)
+    return Constant(np.where((bins >= middle) & (bins < right), falling, rising).astype(wanted))
