@@ -57,7 +57,7 @@ def _makers() -> list[Case]:
         reach = zip((6, 7), (2, 3), range(2), strict=True)
         count = np.prod([(n + pads[i] + pads[i + 2] - (k - 1) * gaps[i] - 1) // steps[i] + 1 for n, k, i in reach])
         cases.append(Case("Col2Im", ((3, 4 * 6, int(count)), ints(6, 7), ints(2, 3)), attributes))
-    cases += [Case("Col2Im", ((2, 3 * 2, 4), ints(5), ints(2)))]
+    cases += [Case("Col2Im", ((n, 3 * 2, 4), ints(5), ints(2))) for n in (2, N)]
     return cases
 
 

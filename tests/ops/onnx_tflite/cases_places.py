@@ -29,6 +29,7 @@ def _cases() -> list[Case]:
     cases += [Case("GatherND", ((2, 3, 4), np.array([[[1], [-1]], [[0], [2]]])), {"batch_dims": 1})]
     cases += [Case("GatherND", ((2, 3, 4, 5), (INT64, (2, 3, 2))), {"batch_dims": 2}, low=-4, high=3)]
     cases += [Case("GatherElements", ((4, 5, 6), (INT64, (2, 9, 3))), {"axis": 1}, low=-5, high=4)]
+    cases += [Case("GatherElements", ((N, 5, 6), (INT64, (N, 5, 3))), {"axis": 2}, low=-6, high=5)]
     cases += [Case("GatherElements", ((4, 5), ints(0, 2, 1, 1).reshape(2, 2)), {"axis": axis}) for axis in (0, 1)]
     cases += [Case("ScatterElements", ((2, 5, 3), (INT64, (2, 1, 3)), (2, 1, 3)), {"axis": 1}, low=-5, high=4)]
     cases += [Case("Det", (shape,)) for shape in ((N, 1, 1), (N, 2, 2), (N, 3, 3), (N, 2, 3, 3), (3, 3))]

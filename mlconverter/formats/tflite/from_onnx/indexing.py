@@ -12,6 +12,7 @@ from mlconverter.formats.tflite.from_onnx.shaping import squeezed
 from mlconverter.formats.tflite.from_onnx.slicing import Part, one_of, sliced
 from mlconverter.formats.tflite.from_onnx.values import Constant, Ints, Operand, Runtime, Stored, Wire
 from mlconverter.formats.tflite.layout import Order
+from mlconverter.hub.io import dim_of
 
 MOST_BATCH_AXES = 6
 """Of more axes all but the last are taken for one."""
@@ -55,7 +56,7 @@ def gather_elements(b: Builder, x: Operand, indices: Operand, *, axis: int) -> S
     """GatherElements → GATHER along the last axis with all others as batch axes."""
     axis %= x.rank
     others = {a: (d, i) for a, (d, i) in enumerate(zip(x.dims, indices.dims, strict=True)) if a != axis}
-    if any(d is None or i is None for d, i in others.values()):
+    if any(None in sizes and not _alike(b, a) for a, sizes in others.items()):
         raise Refused("indices or data of a size that only the run time knows")
     shorter = {a: Part(0, i, 1, i) for a, (d, i) in others.items() if d != i}
     if shorter:  # what lies beyond the indices is not looked at
@@ -67,6 +68,13 @@ def gather_elements(b: Builder, x: Operand, indices: Operand, *, axis: int) -> S
     rows = [b.reshape(w, (None, w.dims[-1])) for w in (wire, picks)]
     found = b.move("GATHER", *rows, dims=rows[1].dims, axis=1, batchDims=1)
     return Stored(b.reshape(found, picks.dims), order)
+
+
+def _alike(b: Builder, axis: int) -> bool:
+    """Whether the first two inputs are known to be as long along an axis, however long that is."""
+    assert b.node is not None
+    names = [None if v is None or v.shape is None else dim_of(v.shape[axis]) for v in b.node.inputs[:2]]
+    return names[0] is not None and names[0] == names[1]
 
 
 @translates("GatherND", 11, 12, 13)

@@ -167,8 +167,9 @@ def col2im(
     rank = len(sizes)
     steps, gaps, around = strides or [1] * rank, dilations or [1] * rank, pads or [0] * (2 * rank)
     channels = x.dims[1]
-    if x.dims[0] is None or channels is None or x.dims[2] is None:
-        raise Refused("blocks whose number only the run time knows")
+    if channels is None:
+        raise Refused("a number of channels that only the run time knows")
+    batch = x.dims[0] if isinstance(x, Constant) else x.length(0)
     channels //= math.prod(kernel)
     extents = [(k - 1) * g + 1 for k, g in zip(kernel, gaps, strict=True)]
     counts = [(n + around[i] + around[rank + i] - extents[i]) // steps[i] + 1 for i, n in enumerate(sizes)]
@@ -179,6 +180,6 @@ def col2im(
     flat = np.ravel_multi_index(tuple(places[:, inside]), sizes).astype(np.int32)
     columns = b.reshape(b.ask(x), (x.dims[0], channels, places.shape[1]))
     moved = gathered(b, b.transpose(columns, (2, 0, 1)), inside, 0)
-    shape = (math.prod(sizes), x.dims[0], channels)
-    made = b.emit("SCATTER_ND", b.array(flat[:, None]), moved, b.ints(shape), dims=shape, dtype=moved.dtype)
+    shape, dims = b.shape([math.prod(sizes), batch, channels]), (math.prod(sizes), x.dims[0], channels)
+    made = b.emit("SCATTER_ND", b.array(flat[:, None]), moved, shape, dims=dims, dtype=moved.dtype)
     return Stored(b.reshape(made, (*sizes, x.dims[0], channels)), (*range(2, rank + 2), 0, 1))
