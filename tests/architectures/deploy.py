@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from mlconverter import Converter
-from mlconverter.errors import MLConverterError
 from mlconverter.formats.onnx.runner import OnnxRuntimeRunner
 from mlconverter.hub.onnx_io import OnnxIO
 from tests.architectures.examine import OWN_ROUNDING, in_double, shapes_of
-from tests.architectures.specs import Architecture, architectures
+from tests.architectures.row import Row, filled
+from tests.architectures.specs import Architecture
 
 RTOL = 1e-3
 
 
 @dataclass
-class Row:
+class Deployed(Row):
     """What was found of one network.
 
     Attributes:
@@ -34,17 +31,10 @@ class Row:
         transposes: among them.
     """
 
-    name: str
-    stage: str = "export"
-    reason: str = ""
     to_tflite: float = math.nan
     difference: float = math.nan
     operators: int = 0
     transposes: int = 0
-
-    def asdict(self) -> dict[str, Any]:
-        """For a report."""
-        return asdict(self)
 
     def numbers(self) -> dict[str, str]:
         """What stands in the columns of a table."""
@@ -56,29 +46,12 @@ class Row:
         }
 
 
-def examine_alone(name: str) -> Row:
-    """Take a network to TFLite in a process that leaves the other cores to others."""
-    torch.set_num_threads(1)
-    return examine(architectures()[name])
-
-
-def examine(architecture: Architecture) -> Row:
+def examine_alone(name: str) -> Deployed:
     """Take a network to TFLite."""
-    row = Row(architecture.name)
-    warnings.simplefilter("ignore")
-    torch.manual_seed(0)
-    try:
-        _examine(architecture, row)
-    except MLConverterError as error:
-        row.reason = f"{type(error).__name__}: {error}"
-    except AssertionError as error:
-        row.reason = str(error)
-    except Exception as error:  # one network that fails in a way nobody thought of must not end the run
-        row.reason = f"unexpected {type(error).__name__}: {error}"
-    return row
+    return filled(name, Deployed, _examine)
 
 
-def _examine(architecture: Architecture, row: Row) -> None:
+def _examine(architecture: Architecture, row: Deployed) -> None:
     original = architecture.make()
     exported = Converter(original, input_shape=shapes_of(architecture), verify=False).to_onnx()
     row.stage = "refused"

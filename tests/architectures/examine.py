@@ -5,16 +5,15 @@ from __future__ import annotations
 import copy
 import math
 import time
-import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
 from mlconverter import Converter
-from mlconverter.errors import MLConverterError
-from tests.architectures.specs import Architecture, architectures
+from tests.architectures.row import Row, filled
+from tests.architectures.specs import Architecture
 
 RTOL = 1e-4
 OWN_ROUNDING = 4
@@ -25,7 +24,7 @@ MOST_RATES = 9
 
 
 @dataclass
-class Row:
+class Trained(Row):
     """What was found of one network.
 
     Attributes:
@@ -39,19 +38,12 @@ class Row:
         losses: largest relative difference between the losses of the two modules in ten steps.
     """
 
-    name: str
-    stage: str = "export"
-    reason: str = ""
     to_onnx: float = math.nan
     to_torch: float = math.nan
     difference: float = math.nan
     parameters: int = 0
     moved: float = math.nan
     losses: float = math.nan
-
-    def asdict(self) -> dict[str, Any]:
-        """For a report."""
-        return asdict(self)
 
     def numbers(self) -> dict[str, str]:
         """What stands in the columns of a table."""
@@ -65,29 +57,12 @@ class Row:
         }
 
 
-def examine_alone(name: str) -> Row:
-    """Take a network there and back in a process that leaves the other cores to others."""
-    torch.set_num_threads(1)
-    return examine(architectures()[name])
-
-
-def examine(architecture: Architecture) -> Row:
+def examine_alone(name: str) -> Trained:
     """Take a network there and back."""
-    row = Row(architecture.name)
-    warnings.simplefilter("ignore")
-    torch.manual_seed(0)
-    try:
-        _examine(architecture, row)
-    except MLConverterError as error:
-        row.reason = f"{type(error).__name__}: {error}"
-    except AssertionError as error:
-        row.reason = str(error)
-    except Exception as error:  # one network that fails in a way nobody thought of must not end the run
-        row.reason = f"unexpected {type(error).__name__}: {error}"
-    return row
+    return filled(name, Trained, _examine)
 
 
-def _examine(architecture: Architecture, row: Row) -> None:
+def _examine(architecture: Architecture, row: Trained) -> None:
     original = architecture.make()
     shapes = shapes_of(architecture)
     start = time.perf_counter()

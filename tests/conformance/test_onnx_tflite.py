@@ -3,20 +3,14 @@
 ``python -m tests.conformance.test_onnx_tflite`` writes the list of those that are right anew.
 """
 
-import sys
-import warnings
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from mlconverter import Converter
 from mlconverter.errors import MLConverterError
 from mlconverter.formats.tflite.model import TFLiteModel
-from tests.conformance.node_cases import NodeCase, difference, node_cases
-
-PASSES = Path(__file__).with_name("passes_onnx_tflite.txt")
-PARTS = 8
+from tests.conformance.node_cases import NodeCase, difference
+from tests.conformance.pinned import PARTS, Pinned
 
 
 def run(model: TFLiteModel, inputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -48,31 +42,17 @@ def outcome(case: NodeCase) -> str:
     return "right" if found is None else f"wrong: {found}"
 
 
-def outcomes(part: int, parts: int) -> dict[str, str]:
-    cases = list(node_cases().values())[part::parts]
-    both = [c for case in cases for c in ((case, case.with_constants()) if len(case.inputs) > 1 else (case,))]
-    return {case.name: outcome(case) for case in both}
+PINNED = Pinned("onnx_tflite", outcome)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_each_case_is_right_or_refused(part):
-    listed = set(PASSES.read_text().splitlines())
-    found = outcomes(part, PARTS)
-    wrong = [f"{name}: {verdict}" for name, verdict in found.items() if verdict.startswith("wrong")]
-    assert not wrong, "\n".join(wrong)
-    lost = [f"{name}: {verdict}" for name, verdict in found.items() if verdict != "right" and name in listed]
-    assert not lost, "cases that were right before:\n" + "\n".join(lost)
-    new = [name for name, verdict in found.items() if verdict == "right" and name not in listed]
-    if new:
-        warnings.warn(f"add to {PASSES.name} (python -m {__name__}): {', '.join(new)}", stacklevel=1)
+    PINNED.check(part)
 
 
 def test_the_list_names_each_case_once():
-    lines = PASSES.read_text().splitlines()
-    assert lines == sorted(set(lines))
+    assert PINNED.names() == sorted(set(PINNED.names()))
 
 
 if __name__ == "__main__":
-    found = outcomes(0, 1)
-    print("\n".join(f"{name}: {verdict}" for name, verdict in found.items() if verdict.startswith("wrong")), file=sys.stderr)
-    PASSES.write_text("".join(f"{name}\n" for name in sorted(n for n, verdict in found.items() if verdict == "right")))
+    PINNED.write()
