@@ -30,7 +30,7 @@ def settle(graph: ir.Graph, node: ir.Node, known: Mapping[ir.Value, np.ndarray])
     if asked is None or target is None or (0 in target and "allowzero" in node.attributes):
         return False
     sizes = target if node.op_type == "ConstantOfShape" else _shaped(node, target)
-    if sizes is None:
+    if sizes is None or -1 in sizes:
         return False
     shape = ir.Shape([s if isinstance(s, int) else ir.SymbolicDim(s) for s in sizes])
     news, result.shape = result.shape != shape, shape
@@ -85,10 +85,15 @@ def _target(asked: ir.Value, known: Mapping[ir.Value, np.ndarray]) -> list[Size]
     array = known.get(asked)
     if array is None:
         array = None if asked.const_value is None else asked.const_value.numpy()
-    if array is None:
+    if array is None or array.dtype.kind not in "iuO":
         return None
-    sizes = [size.name if isinstance(size, Free) else int(size) for size in array.reshape(-1)]
-    return None if None in sizes else sizes  # type: ignore[return-value]
+    sizes: list[Size] = []
+    for size in array.reshape(-1):
+        named = size.name if isinstance(size, Free) else int(size) if isinstance(size, (int, np.integer)) else None
+        if named is None or (isinstance(named, int) and named < -1):
+            return None
+        sizes.append(named)
+    return sizes
 
 
 def _constant(graph: ir.Graph, name: str, sizes: list[int]) -> ir.Value:
