@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlconverter.hub.nodes import Call
 
 Activation = tuple[str, float, float]
 """An activation function in small letters, with its alpha and beta."""
@@ -97,3 +101,20 @@ def recurrence(
         functions.append((name, alpha, beta))
     grouped = tuple(tuple(functions[i : i + count]) for i in range(0, len(functions), count))
     return Recurrence(op, backwards, grouped, clip or None, bool(layout))
+
+
+_SAID = ("direction", "activations", "activation_alpha", "activation_beta", "clip", "layout")
+
+
+def recurrence_of(op: str, attributes: Mapping[str, Any]) -> Recurrence:
+    """What the attributes of a node say; see :func:`recurrence`."""
+    return recurrence(op, **{name: attributes[name] for name in _SAID if name in attributes})
+
+
+def check_recurrence(call: Call) -> str | None:
+    """Why no engine can run a node, ``None`` where its attributes make sense."""
+    try:
+        recurrence_of(call.op, call.attributes)
+    except ValueError as error:
+        return str(error)
+    return None

@@ -47,3 +47,10 @@ def model(
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     made.ir_version = 10
     return made
+
+
+def said(made: onnx.ModelProto, *shape) -> onnx.ModelProto:
+    """The model with the shape of its last output said."""
+    value = made.graph.output[-1]
+    value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape))
+    return made

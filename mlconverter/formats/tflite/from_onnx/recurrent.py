@@ -24,24 +24,10 @@ from mlconverter.formats.tflite.from_onnx.shaping import filled
 from mlconverter.formats.tflite.from_onnx.slicing import Part, sliced
 from mlconverter.formats.tflite.from_onnx.values import Constant, Operand, Runtime, Size, Stored, Wire, broadcast_dims
 from mlconverter.formats.tflite.layout import logical
-from mlconverter.hub.nodes import Call
-from mlconverter.hub.recurrent import GATES, Recurrence, recurrence
+from mlconverter.hub.recurrent import GATES, Recurrence, check_recurrence, recurrence_of
 
 
-def _how(op: str, attributes: dict[str, Any]) -> Recurrence:
-    known = ("direction", "activations", "activation_alpha", "activation_beta", "clip", "layout")
-    return recurrence(op, **{name: attributes[name] for name in known if name in attributes})
-
-
-def _check(call: Call) -> str | None:
-    try:
-        _how(call.op, call.attributes)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-@translates("RNN", 1, 7, 14, 22, check=_check)
+@translates("RNN", 1, 7, 14, 22, check=check_recurrence)
 def rnn(
     b: Builder,
     x: Runtime,
@@ -56,7 +42,7 @@ def rnn(
     **attributes: Any,
 ) -> list[Stored]:
     """RNN → FULLY_CONNECTED of all steps, WHILE."""
-    how = _how("RNN", attributes)
+    how = recurrence_of("RNN", attributes)
 
     def cell(d: int) -> tuple[Cell, Wire | None]:
         return RNNCell((_of(b, r, d),), (None,), how.activations[d], how.clip), _bias(b, bias, d, 1)
@@ -64,7 +50,7 @@ def rnn(
     return _run(b, how, x, w, lengths, [hidden], cell)
 
 
-@translates("GRU", 1, 3, 7, 14, 22, check=_check)
+@translates("GRU", 1, 3, 7, 14, 22, check=check_recurrence)
 def gru(
     b: Builder,
     x: Runtime,
@@ -80,10 +66,8 @@ def gru(
     **attributes: Any,
 ) -> list[Stored]:
     """GRU → FULLY_CONNECTED of all steps, WHILE."""
-    how = _how("GRU", attributes)
-    size = r.dims[2]
-    if size is None:
-        raise Refused("weights whose size only the run time knows")
+    how = recurrence_of("GRU", attributes)
+    size = _size(r)
 
     def cell(d: int) -> tuple[Cell, Wire | None]:
         activations = how.activations[d]
@@ -100,7 +84,7 @@ def gru(
     return _run(b, how, x, w, lengths, [hidden], cell)
 
 
-@translates("LSTM", 1, 7, 14, 22, check=_check)
+@translates("LSTM", 1, 7, 14, 22, check=check_recurrence)
 def lstm(
     b: Builder,
     x: Runtime,
@@ -118,10 +102,8 @@ def lstm(
     **attributes: Any,
 ) -> list[Stored]:
     """LSTM → FULLY_CONNECTED of all steps, WHILE."""
-    how = _how("LSTM", attributes)
-    size = r.dims[2]
-    if size is None:
-        raise Refused("weights whose size only the run time knows")
+    how = recurrence_of("LSTM", attributes)
+    size = _size(r)
 
     def cell(d: int) -> tuple[Cell, Wire | None]:
         seen = None if peepholes is None else tuple(_of(b, peepholes, d, n * size, (n + 1) * size) for n in range(3))
@@ -129,6 +111,13 @@ def lstm(
         return made, _bias(b, bias, d, 4)
 
     return _run(b, how, x, w, lengths, [hidden, cells], cell)
+
+
+def _size(r: Operand) -> int:
+    """How many numbers a state has."""
+    if r.dims[2] is None:
+        raise Refused("weights whose size only the run time knows")
+    return r.dims[2]
 
 
 # -- weights -----------------------------------------------------------------------------------------------------------

@@ -61,7 +61,8 @@ def _reduction(name: str, versions: tuple[int, ...], becomes: str, step: Step) -
     ) -> Stored:
         if isinstance(axes, Runtime):
             if axes.dims != (0,):
-                b.elements(axes)  # none at all would have another meaning
+                if None in axes.dims:
+                    raise Refused("a number of axes that only the run time knows")  # of none there would be another meaning
                 return step(b, x.first, b.setting(axes), bool(keepdims))
             axes = None
         every = [] if noop_with_empty_axes else list(range(x.rank))

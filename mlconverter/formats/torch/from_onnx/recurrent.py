@@ -15,8 +15,7 @@ from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.moved import Elements
 from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.formats.torch.from_onnx.values import Const, Moved, Tensor, fixed, length
-from mlconverter.hub.nodes import Call
-from mlconverter.hub.recurrent import GATES, Recurrence, recurrence
+from mlconverter.hub.recurrent import GATES, Recurrence, check_recurrence, recurrence_of
 
 LAYERS: dict[str, Any] = {"LSTM": nn.LSTM, "GRU": nn.GRU, "RNN": nn.RNN}
 ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
@@ -48,20 +47,7 @@ class _Run:
         return int(self.how.batch_first)
 
 
-def _check(call: Call) -> str | None:
-    try:
-        _how(call.op, call.attributes)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def _how(op: str, attributes: dict[str, Any]) -> Recurrence:
-    known = ("direction", "activations", "activation_alpha", "activation_beta", "clip", "layout")
-    return recurrence(op, **{name: attributes[name] for name in known if name in attributes})
-
-
-@translates("LSTM", 1, 7, 14, 22, check=_check)
+@translates("LSTM", 1, 7, 14, 22, check=check_recurrence)
 def lstm(
     g: Builder,
     x: Tensor,
@@ -79,14 +65,14 @@ def lstm(
     **attributes: Any,
 ) -> Any:
     """LSTM → nn.LSTM; step by step with peepholes, clipping, coupled gates, other activations or computed weights."""
-    run = _Run(_how("LSTM", attributes), x, _needed(lengths, x, attributes), (hidden, cell))
+    run = _Run(recurrence_of("LSTM", attributes), x, _needed(lengths, x, attributes), (hidden, cell))
     weights = None if p is not None or input_forget or not run.how.is_usual else _weights("LSTM", w, r, b)
     if weights is not None:
         return _layer(g, run, weights)
     return _steps(g, run, (w, r, b), runtime.lstm, [p], [bool(input_forget)])
 
 
-@translates("GRU", 1, 3, 7, 14, 22, check=_check)
+@translates("GRU", 1, 3, 7, 14, 22, check=check_recurrence)
 def gru(
     g: Builder,
     x: Tensor,
@@ -102,14 +88,14 @@ def gru(
     **attributes: Any,
 ) -> Any:
     """GRU → nn.GRU with linear_before_reset=1; step by step elsewhere, with clipping, other activations or computed weights."""
-    run = _Run(_how("GRU", attributes), x, _needed(lengths, x, attributes), (hidden,))
+    run = _Run(recurrence_of("GRU", attributes), x, _needed(lengths, x, attributes), (hidden,))
     weights = _weights("GRU", w, r, b) if linear_before_reset and run.how.is_usual else None
     if weights is not None:
         return _layer(g, run, weights)
     return _steps(g, run, (w, r, b), runtime.gru, [], [bool(linear_before_reset)])
 
 
-@translates("RNN", 1, 7, 14, 22, check=_check)
+@translates("RNN", 1, 7, 14, 22, check=check_recurrence)
 def rnn(
     g: Builder,
     x: Tensor,
@@ -124,7 +110,7 @@ def rnn(
     **attributes: Any,
 ) -> Any:
     """RNN → nn.RNN with tanh or relu; step by step with clipping, other activations or computed weights."""
-    run = _Run(_how("RNN", attributes), x, _needed(lengths, x, attributes), (hidden,))
+    run = _Run(recurrence_of("RNN", attributes), x, _needed(lengths, x, attributes), (hidden,))
     functions = run.how.names
     weights = _weights("RNN", w, r, b) if run.how.clip is None and functions in ({("tanh",)}, {("relu",)}) else None
     if weights is not None:
