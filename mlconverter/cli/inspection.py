@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mlconverter.base import BaseConverter
 from mlconverter.converter import format_of
 from mlconverter.errors import FormatError, UnsupportedOp, UnsupportedOpsError
+from mlconverter.hub.walk import graphs
 from mlconverter.registry import formats
 from mlconverter.signature import IOSignature
 
@@ -134,7 +135,7 @@ def _onnx(converter: BaseConverter) -> _Description:
 
 
 def _onnx_constants(model: ir.Model, nodes: Iterable[ir.Node]) -> Iterable[Any]:
-    for graph in model.graphs():
+    for graph in graphs(model):
         yield from (v.const_value for v in graph.initializers.values() if v.const_value is not None)
     yield from (n.attributes["value"].as_tensor() for n in nodes if n.op_type == "Constant" and "value" in n.attributes)
 

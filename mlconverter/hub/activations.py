@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
-import onnx_ir.passes.common as passes
 from numpy.polynomial import Polynomial
 
 from mlconverter.hub.model import is_weight
 from mlconverter.hub.nodes import DEFAULT_DOMAINS, call_of, opset_of, version_of
+from mlconverter.hub.walk import drop_unused, graphs
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 """Types in which the parts and the whole are the same but for rounding; shorter ones round each part visibly."""
@@ -54,13 +54,13 @@ _FORMS = {
 def recognise_activations(model: ir.Model) -> None:
     """Put HardSwish, Swish and Gelu in the place of their parts, in a normalised graph."""
     found = False
-    for graph in list(model.graphs()):
+    for graph in graphs(model):
         for node in list(graph):
             form = _FORMS.get(node.op_type) if node.domain in DEFAULT_DOMAINS else None
             if form is not None and node.outputs[0].dtype in _FLOATS and _is_plain(model, node):
                 found |= _replace(node, form)
     if found:
-        passes.RemoveUnusedNodesPass()(model)
+        drop_unused(model)
 
 
 def _is_plain(model: ir.Model, node: ir.Node) -> bool:

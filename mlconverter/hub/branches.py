@@ -6,12 +6,13 @@ import onnx_ir as ir
 
 from mlconverter.hub.naming import Names
 from mlconverter.hub.nodes import specified
+from mlconverter.hub.walk import graphs
 
 
 def take_branches(model: ir.Model) -> bool:
     """Write out the branch of every ``If`` whose condition is known where the node stands; whether there was one."""
     taken = False
-    for graph in [model.graph, *(g for g in model.graphs() if g is not model.graph)]:
+    for graph in graphs(model):
         for node in specified(model, graph):
             condition = node.inputs[0].const_value if node.op_type == "If" and node.inputs[0] is not None else None
             if condition is None or condition.size != 1 or node.graph is None:

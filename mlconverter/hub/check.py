@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import onnx
 
 
+_ELEMENT_TYPES_OR_NONE = {*ELEMENT_TYPES, 0}
 _TENSOR_TYPES = ("onnx.TypeProto.Tensor", "onnx.TypeProto.SparseTensor")
 
 
@@ -47,13 +48,22 @@ class _Scope:
 
 def tensor_problems(proto: onnx.ModelProto) -> Iterator[str]:
     """What is wrong with texts, element types and tensors; of tensors that lie in other files, all but their elements."""
-    for message in messages(proto):
+    seen: set[bytes] = set()
+
+    def is_new(message: Any) -> bool:
+        if message.DESCRIPTOR.name != "TypeProto":
+            return True
+        known, serialized = len(seen), message.SerializeToString()  # a model has far fewer types than values
+        seen.add(serialized)
+        return len(seen) > known
+
+    for message in messages(proto, is_new):
         for name in _text_fields(message.DESCRIPTOR):
             value = getattr(message, name)
-            if any(isinstance(text, bytes) for text in ([value] if isinstance(value, (str, bytes)) else value)):
+            if type(value) is not str and (type(value) is bytes or bytes in map(type, value)):
                 yield f"{message.DESCRIPTOR.name}.{name} is {value!r}, which is no text in UTF-8"
         element_type = message.elem_type if message.DESCRIPTOR.full_name in _TENSOR_TYPES else 0
-        if element_type not in {*ELEMENT_TYPES, 0}:
+        if element_type not in _ELEMENT_TYPES_OR_NONE:
             yield f"the element type {element_type}, which a value is said to have, does not exist"
         problem = _tensor_problem(message) if message.DESCRIPTOR.name == "TensorProto" else None
         if problem is not None:
@@ -187,10 +197,23 @@ def _node_problems(nodes: Iterable[onnx.NodeProto], scope: _Scope) -> Iterator[s
             yield f"{_title(node)} {problem}"
         for graph in _graphs(node):
             yield from _graph_problems(graph, scope)
+    made = {name for node in nodes for name in node.output if name}
+    if _in_order(nodes, made):
+        return
     makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
     cycle = _cycle({i: {makers[name] for name in _reads(node) if name in makers} for i, node in enumerate(nodes)})
     if cycle:
         yield f"the nodes {', '.join(_title(list(nodes)[i]) for i in cycle)} wait for one another"
+
+
+def _in_order(nodes: Iterable[onnx.NodeProto], made: set[str]) -> bool:
+    """Whether each node reads what those before it give; ``made`` is what all of them give."""
+    waiting = set(made)
+    for node in nodes:
+        if not waiting.isdisjoint(_reads(node)):
+            return False
+        waiting.difference_update(node.output)
+    return True
 
 
 def _node_problem(node: onnx.NodeProto, scope: _Scope) -> str | None:
@@ -209,6 +232,14 @@ def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         if attribute.HasField("g"):
             yield attribute.g
         yield from attribute.graphs
+
+
+def _nodes(holder: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph or function, those of their graphs included."""
+    for node in holder.node:
+        yield node
+        for graph in _graphs(node):
+            yield from _nodes(graph)
 
 
 def _reads(node: onnx.NodeProto) -> set[str]:
@@ -232,7 +263,7 @@ def _cycle(needs: Mapping[Any, Iterable[Any]]) -> list[Any]:
 def _recursion(functions: Iterable[onnx.FunctionProto]) -> Iterator[str]:
     calls = {}
     for function in functions:
-        called = [(m.domain, m.op_type, m.overload) for m in messages(function) if m.DESCRIPTOR.name == "NodeProto"]
+        called = [(n.domain, n.op_type, n.overload) for n in _nodes(function)]
         calls[function.domain, function.name, function.overload] = called
     cycle = _cycle({caller: [c for c in called if c in calls] for caller, called in calls.items()})
     if cycle:

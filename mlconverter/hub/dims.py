@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from mlconverter.hub.io import signature_of
 from mlconverter.hub.model import HubModel
+from mlconverter.hub.walk import graphs
 
 
 def rename_dims(hub: HubModel, names: Mapping[str, str]) -> HubModel:
@@ -23,7 +24,7 @@ def rename_dims(hub: HubModel, names: Mapping[str, str]) -> HubModel:
         return hub
     model = hub.model.clone()
     word = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in names))
-    for graph in model.graphs():
+    for graph in graphs(model):
         for value in (*graph.inputs, *graph.initializers.values(), *(v for node in graph for v in node.outputs)):
             if value.shape is not None:
                 value.shape = ir.Shape([_renamed(dim, names, word) for dim in value.shape])

@@ -12,12 +12,10 @@ import onnx_ir as ir
 
 from mlconverter.errors import CorruptModelError
 from mlconverter.hub.protobuf import LARGEST_PROTOBUF, describe, nbytes, tensors, transcribe
+from mlconverter.hub.wire import SMALLEST
 
 if TYPE_CHECKING:
     import onnx
-
-SMALLEST = 1024
-"""Tensors with fewer bytes stay in the graph."""
 
 ALIGNMENT = 4096
 """Weights start at multiples of this, so that runtimes can map them into memory."""

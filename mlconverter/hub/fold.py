@@ -15,6 +15,7 @@ from mlconverter.hub.model import is_weight
 from mlconverter.hub.named_sizes import settle
 from mlconverter.hub.nodes import call_of, opset_of, specified, version_of
 from mlconverter.hub.sizes import Free
+from mlconverter.hub.walk import graphs
 
 
 def _is_plain(value: ir.Value) -> bool:
@@ -24,7 +25,7 @@ def _is_plain(value: ir.Value) -> bool:
 def fold_constants(model: ir.Model) -> bool:
     """Replace nodes whose inputs are all constants without weights by their value; whether anything was."""
     folded = False
-    for graph in model.graphs():
+    for graph in graphs(model):
         for node in specified(model, graph):
             if not evaluates(node.op_type) or not all(i is None or _is_plain(i) for i in node.inputs):
                 continue
@@ -58,7 +59,7 @@ def fold_shapes(model: ir.Model) -> bool:
     folded = False
     names = {dim.value for value in model.graph.inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
     free = {name: Free(name=name) for name in names}
-    for graph in model.graphs():
+    for graph in graphs(model):
         known: dict[ir.Value, np.ndarray] = {}
         for node in specified(model, graph):
             folded |= settle(graph, node, known)

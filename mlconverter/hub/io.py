@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import onnx_ir as ir
-import onnx_ir.passes.common as passes
 
 from mlconverter.errors import ConversionError, CorruptModelError, MLConverterError
 from mlconverter.hub import external
@@ -17,6 +16,7 @@ from mlconverter.hub.check import graph_problems, tensor_problems
 from mlconverter.hub.protobuf import NOTHING, serialized
 from mlconverter.hub.sparse import densified
 from mlconverter.hub.stored import array_of, say_where
+from mlconverter.hub.walk import graphs, sort_nodes
 from mlconverter.signature import Dim, IOSignature, TensorSpec
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def model_of(proto: onnx.ModelProto, held: Mapping[str, memoryview] = NOTHING) -
             _hold(model.graph.initializers[name], raw)
         say_where(model)
         _forget_sizes(model)
-        passes.TopologicalSortPass()(model)
+        sort_nodes(model)
     except (ir.serde.SerdeError, ValueError, TypeError, KeyError) as error:
         raise _reading_error(error) from error
     _detach(model)
@@ -118,7 +118,7 @@ def _reading_error(error: BaseException) -> MLConverterError:
 
 def _graphs(model: ir.Model) -> Iterator[ir.Graph]:
     """All graphs of a model, those of its functions too."""
-    yield from model.graphs()
+    yield from graphs(model)
     for function in model.functions.values():
         yield from (function.graph, *function.subgraphs())
 
@@ -144,7 +144,7 @@ def _forget_sizes(model: ir.Model) -> None:
     for graph in _graphs(model):
         computed = [o for node in graph for o in node.outputs]
         for value in (*graph.inputs, *graph.initializers.values(), *computed):
-            if value.shape is not None and any(dim_of(d) is None for d in value.shape):
+            if value.shape is not None and any(d < 0 if isinstance(d, int) else dim_of(d) is None for d in value.shape):
                 value.shape = ir.Shape([d if dim_of(d) is not None else None for d in value.shape])
         for value in computed:
             if value.shape is not None and len(value.shape) == 1 and isinstance(n := value.shape[0], int) and n > LONGEST_LIST:

@@ -6,6 +6,8 @@ import itertools
 
 import onnx_ir as ir
 
+from mlconverter.hub.walk import graphs
+
 
 class Names:
     """The names that are taken in a model, nested graphs included.
@@ -16,7 +18,7 @@ class Names:
 
     def __init__(self, model: ir.Model) -> None:
         self._taken: set[str] = set()
-        for graph in model.graphs():
+        for graph in graphs(model):
             values = (*graph.inputs, *graph.initializers.values(), *(v for node in graph for v in node.outputs))
             self._taken.update(v.name for v in values if v.name)
 

@@ -47,7 +47,12 @@ def version_of(node: ir.Node, opsets: dict[str, int]) -> int | None:
     """The schema version of a node, ``None`` where the installed ``onnx`` has no specification of it."""
     if node.domain == RUNTIMES_DOMAIN:
         return 1
-    found = schema(node.op_type, node.domain, opset_of(node, opsets))
+    return _since(node.op_type, node.domain, opset_of(node, opsets))
+
+
+@cache
+def _since(op: str, domain: str, opset: int) -> int | None:
+    found = schema(op, domain, opset)
     return None if found is None else int(found.since_version)
 
 
@@ -58,7 +63,8 @@ def stops_gradient(node: ir.Node) -> bool:
 
 def specified(model: ir.Model, graph: ir.Graph | ir.Function) -> list[ir.Node]:
     """The nodes of a graph whose operators the specification knows; reading a model has checked those against it."""
-    return [n for n in graph if n.domain in DEFAULT_DOMAINS and version_of(n, model.opset_imports) is not None]
+    opset = model.opset_imports.get("", model.opset_imports.get("ai.onnx", 1))
+    return [n for n in graph if n.domain in DEFAULT_DOMAINS and _since(n.op_type, "", n.version or opset) is not None]
 
 
 @cache

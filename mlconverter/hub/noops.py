@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import onnx_ir as ir
 
 from mlconverter.hub.io import dim_of
 from mlconverter.hub.model import is_weight
 from mlconverter.hub.nodes import Call, call_of, opset_of, specified, version_of
+from mlconverter.hub.walk import graphs
 
 _TO_THE_END = 2**31 - 1
 """What exporters write for the end of an axis, or more."""
@@ -15,19 +19,22 @@ _TO_THE_END = 2**31 - 1
 def drop_noops(model: ir.Model) -> bool:
     """Take out what changes nothing, but for outputs of graphs; whether there was anything."""
     dropped = False
-    for graph in model.graphs():
+    for graph in graphs(model):
         for node in specified(model, graph):
             dropped |= node.op_type == "Concat" and _without_nothing(node)
             check = _CHECKS.get(node.op_type)
             if check is None or node.inputs[0] is None or node.outputs[0].is_graph_output():
                 continue
-            call = call_of(node, opset_of(node, model.opset_imports), version_of(node, model.opset_imports) or 0)
-            kept = check(node, call)
+            kept = check(node, partial(_call, node, model.opset_imports))
             if kept is not None and kept.dtype is not None and kept.dtype == (node.outputs[0].dtype or kept.dtype):
                 node.outputs[0].replace_all_uses_with(kept)
                 graph.remove(node, safe=True)
                 dropped = True
     return dropped
+
+
+def _call(node: ir.Node, opsets: dict[str, int]) -> Call:
+    return call_of(node, opset_of(node, opsets), version_of(node, opsets) or 0)
 
 
 def _without_nothing(node: ir.Node) -> bool:
@@ -46,17 +53,17 @@ def _has_none(shape: ir.Shape, axis: int) -> bool:
     return -len(shape) <= axis < len(shape) and shape[axis] == 0
 
 
-def _transpose(node: ir.Node, call: Call) -> ir.Value | None:
-    source, perm = node.inputs[0], call.attributes.get("perm")
-    if source is None or source.shape is None or perm is None:
+def _transpose(node: ir.Node, call: Callable[[], Call]) -> ir.Value | None:
+    source, perm = node.inputs[0], node.attributes.get("perm")
+    if source is None or source.shape is None or perm is None or perm.is_ref():
         return None
-    return source if list(perm) == list(range(len(source.shape))) else None
+    return source if list(perm.as_ints()) == list(range(len(source.shape))) else None
 
 
-def _slice(node: ir.Node, call: Call) -> ir.Value | None:
+def _slice(node: ir.Node, call: Callable[[], Call]) -> ir.Value | None:
     """A slice of everything."""
     source = node.inputs[0]
-    settings = [_ints(i) for i in call.inputs[1:]]
+    settings = [_ints(i) for i in call().inputs[1:]]
     if source is None or source.shape is None or len(settings) < 2 or settings[0] is None or settings[1] is None:
         return None
     starts, ends = settings[0], settings[1]
@@ -71,7 +78,7 @@ def _slice(node: ir.Node, call: Call) -> ir.Value | None:
     return source if whole else None
 
 
-def _product(node: ir.Node, call: Call) -> ir.Value | None:
+def _product(node: ir.Node, call: Callable[[], Call]) -> ir.Value | None:
     """A product or quotient with one, of the same shape."""
     for kept, one in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
         if node.op_type == "Div" and one is node.inputs[0]:
@@ -86,7 +93,7 @@ def _product(node: ir.Node, call: Call) -> ir.Value | None:
     return None
 
 
-def _same_shape(node: ir.Node, call: Call) -> ir.Value | None:
+def _same_shape(node: ir.Node, call: Callable[[], Call]) -> ir.Value | None:
     """A value that is shaped as it was before."""
     before, after = (
         [None] if v is None or v.shape is None else [dim_of(d) for d in v.shape] for v in (node.inputs[0], node.outputs[0])

@@ -20,6 +20,7 @@ from mlconverter.hub.nodes import DEFAULT_DOMAINS, RUNTIMES_DOMAIN, op_name, spe
 from mlconverter.hub.noops import drop_noops
 from mlconverter.hub.sequences import split_sequences
 from mlconverter.hub.shapes import MOST_ROUNDS, infer_shapes, infer_shapes_anew
+from mlconverter.hub.walk import drop_unused, graphs, sort_nodes
 from mlconverter.hub.weights import WeightLink
 
 _TAKE_WEIGHTS = WEIGHTED.union(
@@ -57,11 +58,11 @@ def normalise(model: ir.Model) -> ir.Model:
     copy = model.clone()
     _lift(copy)
     mark_weights(copy)
-    passes.TopologicalSortPass()(copy)
+    sort_nodes(copy)
     passes.RemoveInitializersFromInputsPass()(copy)
     _drop_casts_to_the_same(copy)
     _drop_identities(copy)
-    passes.RemoveUnusedNodesPass()(copy)
+    drop_unused(copy)
     fold_constants(copy)
     infer_shapes_anew(copy)
     while write_out(copy) | _shape_as_input(copy):  # one needs to know what another one gives
@@ -77,7 +78,7 @@ def normalise(model: ir.Model) -> ir.Model:
     _drop_identities(copy)
     _drop_zero_biases(copy)
     _drop_zero_states(copy)
-    passes.RemoveUnusedNodesPass()(copy)
+    drop_unused(copy)
     return copy
 
 
@@ -91,7 +92,7 @@ def mark_weights(model: ir.Model) -> tuple[WeightLink, ...]:
         An identity link for each weight: its name is its source.
     """
     links = []
-    for graph in model.graphs():
+    for graph in graphs(model):
         for value in graph.initializers.values():
             tensor = value.const_value
             source = value.metadata_props.get(SOURCE_KEY, value.name)
@@ -109,7 +110,7 @@ def mark_weights(model: ir.Model) -> tuple[WeightLink, ...]:
 def _shape_as_input(model: ir.Model) -> bool:
     """Give values the shape of what they are computed from where inference does not know the operator; whether any got one."""
     found = False
-    for graph in model.graphs():
+    for graph in graphs(model):
         for node in graph:
             source = node.inputs[0] if node.inputs and op_name(node) in _KEEP_SHAPE else None
             if source is not None and source.shape is not None and node.outputs[0].shape is None:
@@ -121,7 +122,7 @@ def _shape_as_input(model: ir.Model) -> bool:
 def _rank_reshapes(model: ir.Model) -> bool:
     """Where the length of a Reshape's target is known, so is the rank of its result, which inference does not say."""
     ranked = False
-    for graph in model.graphs():
+    for graph in graphs(model):
         for node in specified(model, graph):
             if node.op_type not in ("Reshape", "ConstantOfShape") or node.outputs[0].shape is not None:
                 continue
@@ -146,7 +147,7 @@ def _lift(model: ir.Model) -> None:
 
 def _drop_identities(model: ir.Model) -> None:
     """Take out Identity nodes, but for those that stop gradients."""
-    if sum(1 for _ in model.graphs()) > 1:  # the pass fails where a branch hands out a value from outside it
+    if sum(1 for _ in graphs(model)) > 1:  # the pass fails where a branch hands out a value from outside it
         return
     stops = [node for node in model.graph if stops_gradient(node)]
     for node in stops:
@@ -162,7 +163,7 @@ def _drop_identities(model: ir.Model) -> None:
 
 def _drop_zero_biases(model: ir.Model) -> None:
     """Take out biases that the graph itself computes as zeros: torch's exporter gives one to a convolution without a bias."""
-    for graph in model.graphs():
+    for graph in graphs(model):
         for node in specified(model, graph):
             bias = node.inputs[2] if node.op_type in ("Conv", "ConvTranspose") and len(node.inputs) == 3 else None
             if bias is not None and bias.const_value is not None and not is_weight(bias) and not bias.const_value.numpy().any():
@@ -171,7 +172,7 @@ def _drop_zero_biases(model: ir.Model) -> None:
 
 def _drop_zero_states(model: ir.Model) -> None:
     """Take out zeros as the first states of a recurrence, which are the default and fix the batch, unless they are learned."""
-    for graph in model.graphs():
+    for graph in graphs(model):
         for node in (n for n in specified(model, graph) if n.op_type in _RECURRENT):
             for position, state in enumerate(node.inputs[_STATES], _STATES.start):
                 if state is not None and _is_zero(state):
@@ -196,7 +197,7 @@ def _is_zero(value: ir.Value | None) -> bool:
 
 def _drop_casts_to_the_same(model: ir.Model) -> None:
     """Casts that change nothing become Identity, so that a weight behind one is seen as a weight."""
-    for node in (n for graph in model.graphs() for n in specified(model, graph)):
+    for node in (n for graph in graphs(model) for n in specified(model, graph)):
         if node.op_type not in ("Cast", "CastLike"):
             continue
         source = node.inputs[0]

@@ -12,13 +12,16 @@ import onnx_ir as ir
 
 from mlconverter.hub import io
 from mlconverter.hub.check import graph_problems, tensor_problems
-from mlconverter.hub.protobuf import LARGEST_PROTOBUF, digest, nbytes, tensors
+from mlconverter.hub.protobuf import LARGEST_PROTOBUF, PAYLOADS, describe, digest, merge, nbytes, tensors
 from mlconverter.hub.stored import put_weights, stored_weights
 from mlconverter.hub.weights import Array
-from mlconverter.hub.wire import lightened
+from mlconverter.hub.wire import SMALLEST, lightened
 
 if TYPE_CHECKING:
     import onnx
+
+
+_TYPED = tuple(field for field in PAYLOADS if field != "raw_data")
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Original:
         from onnx import ModelProto
 
         if isinstance(source, ModelProto):
-            return cls(_copied(io.read_proto(source)))
+            return _apart(source) or cls(_copied(io.read_proto(source)))
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
         return _in_place(data) or cls(io.read_proto(data if isinstance(source, bytes) else source))
 
@@ -57,7 +60,15 @@ class Original:
         """The model as a protobuf of its own."""
         from onnx import ModelProto
 
-        return _copied(self.proto) if self.data is None else ModelProto.FromString(self.data)
+        if self.data is not None:
+            whole: ModelProto = ModelProto.FromString(self.data)
+            return whole
+        copy = _copied(self.proto)
+        for tensor in copy.graph.initializer if self.held else ():
+            if tensor.data_location == tensor.EXTERNAL:
+                tensor.ClearField("data_location")
+                tensor.raw_data = bytes(self.held[tensor.name])
+        return copy
 
     def graph(self) -> ir.Model:
         """The model in the hub; its weights are views.
@@ -95,12 +106,38 @@ def _in_place(data: bytes) -> Original | None:
         proto = ModelProto.FromString(light.data)
     except DecodeError:
         return None
+    view = memoryview(data)
+    return _light(proto, {i: view[start : start + size] for i, (start, size) in light.extents.items()}, data)
+
+
+def _apart(source: onnx.ModelProto) -> Original | None:
+    """A model in memory with its weights taken out of the protobuf, the only copy of them; ``None`` as in :func:`_in_place`."""
+    from onnx import ModelProto
+
+    proto, elements = ModelProto(), dict[int, memoryview]()
+    merge(source, proto, but="graph")
+    merge(source.graph, proto.graph, but="initializer")
+    for index, tensor in enumerate(source.graph.initializer):
+        if (
+            tensor.HasField("data_location")
+            or any(len(getattr(tensor, field)) for field in _TYPED)
+            or len(raw := tensor.raw_data) < SMALLEST
+        ):
+            proto.graph.initializer.add().CopyFrom(tensor)
+        else:
+            describe(tensor, proto.graph.initializer.add())
+            elements[index] = memoryview(raw)
+    return _light(proto, elements) if elements else None
+
+
+def _light(proto: onnx.ModelProto, elements: Mapping[int, memoryview], data: bytes | None = None) -> Original | None:
+    """A model whose initializers, by position, have their elements elsewhere; ``None`` where not all is as it should be."""
     held: dict[str, memoryview] = {}
-    for index, (start, size) in light.extents.items():
+    for index, raw in elements.items():
         tensor = proto.graph.initializer[index]
-        if not _is_plain(tensor) or nbytes(tensor) != size or tensor.name in held:
+        if not _is_plain(tensor) or nbytes(tensor) != len(raw) or tensor.name in held:
             return None
-        held[tensor.name] = memoryview(data)[start : start + size]
+        held[tensor.name] = raw
         tensor.data_location = tensor.EXTERNAL
     if sum(t.data_location == t.EXTERNAL for t in tensors(proto)) != len(held):
         return None  # others lie in files

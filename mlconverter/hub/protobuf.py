@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
+
+from mlconverter.hub.wire import SMALLEST
 
 if TYPE_CHECKING:
     import onnx
@@ -33,20 +35,49 @@ Transcriber = Callable[[Any, Any], None]
 """Fills an empty message from another."""
 
 
-def messages(message: Any) -> Iterator[Any]:
-    """A message and all messages in it, those of nested graphs and functions too; tensors are not looked into."""
+def messages(message: Any, wanted: Callable[[Any], bool] = lambda _: True) -> Iterator[Any]:
+    """A message and all messages in it, those of nested graphs and functions too; tensors are not looked into.
+
+    Args:
+        message: any.
+        wanted: which to look at; another one is left out with all that is in it.
+    """
+    if not wanted(message):
+        return
     yield message
     if message.DESCRIPTOR.name == "TensorProto":
         return
     for field, value in message.ListFields():
         if field.message_type is not None:
             for inner in value if hasattr(value, "add") else (value,):
-                yield from messages(inner)
+                yield from messages(inner, wanted)
+
+
+def messages_of(message: Any, kind: str) -> Iterator[Any]:
+    """All messages of a kind in a message, itself, and those of nested graphs and functions; none that lie in one of the kind."""
+    if message.DESCRIPTOR.name == kind:
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None and _leads_to(field.message_type, frozenset({kind})):
+            for inner in value if hasattr(value, "add") else (value,):
+                yield from messages_of(inner, kind)
+
+
+@cache
+def _leads_to(descriptor: Any, kinds: frozenset[str]) -> bool:
+    """Whether a message is of one of some kinds, or may hold one that is."""
+    found = {descriptor.full_name: descriptor}
+    for known in (pending := [descriptor]):
+        inner = [f.message_type for f in known.fields if f.message_type is not None and f.message_type.full_name not in found]
+        found.update((kind.full_name, kind) for kind in inner)
+        pending.extend(inner)
+    return not kinds.isdisjoint(kind.name for kind in found.values())
 
 
 def tensors(message: Any) -> Iterator[onnx.TensorProto]:
     """All tensors in a message: initializers, attributes, parts of sparse tensors."""
-    return (m for m in messages(message) if m.DESCRIPTOR.name == "TensorProto")
+    return messages_of(message, "TensorProto")
 
 
 def nbytes(tensor: onnx.TensorProto) -> int:
@@ -58,14 +89,14 @@ def nbytes(tensor: onnx.TensorProto) -> int:
 
 
 def serialized(proto: onnx.ModelProto) -> bytes | None:
-    """The bytes of a model, ``None`` where it is too large for a protobuf."""
+    """The bytes of a model, ``None`` where it is too large for a protobuf or has tensors of no element type."""
     from google.protobuf.message import EncodeError
 
-    if sum(map(nbytes, tensors(proto))) > LARGEST_PROTOBUF:  # trying takes seconds and as much memory again
-        return None
     try:
+        if sum(map(nbytes, tensors(proto))) > LARGEST_PROTOBUF:  # trying takes seconds and as much memory again
+            return None
         data = proto.SerializeToString()
-    except EncodeError:
+    except (EncodeError, ValueError):
         return None
     return data if len(data) <= LARGEST_PROTOBUF else None
 
@@ -82,12 +113,17 @@ def transcribe(source: Any, target: Any, special: Mapping[str, Transcriber]) -> 
     if by is not None:
         by(source, target)
         return
+    leading = partial(_leads_to, kinds=frozenset(special))
+    if not leading(source.DESCRIPTOR):
+        target.CopyFrom(source)
+        return
     for field, value in source.ListFields():
-        place = getattr(target, field.name)
-        if field.message_type is None and hasattr(value, "extend"):
-            place.extend(value)
-        elif field.message_type is None:
+        if field.message_type is None and not hasattr(value, "extend"):
             setattr(target, field.name, value)
+            continue
+        place = getattr(target, field.name)
+        if field.message_type is None or not leading(field.message_type):
+            place.MergeFrom(value)
         elif hasattr(value, "add"):
             for inner in value:
                 transcribe(inner, place.add(), special)
@@ -108,6 +144,17 @@ def describe(source: onnx.TensorProto, target: onnx.TensorProto) -> None:
             getattr(target, field.name).CopyFrom(value) if field.message_type else setattr(target, field.name, value)
 
 
+def merge(source: Any, target: Any, but: str) -> None:
+    """Fill a message from another of its type with everything but one field."""
+    for field, value in source.ListFields():
+        if field.name == but:
+            continue
+        if field.message_type is not None or hasattr(value, "extend"):
+            getattr(target, field.name).MergeFrom(value)
+        else:
+            setattr(target, field.name, value)
+
+
 def digest(proto: onnx.ModelProto, held: Mapping[str, memoryview] = NOTHING) -> str:
     """SHA-256 of a model, weights included, in hexadecimal; of a model of any size, and without a copy of its weights.
 
@@ -123,6 +170,9 @@ def digest(proto: onnx.ModelProto, held: Mapping[str, memoryview] = NOTHING) -> 
 
 
 def _describe_by_hash(held: Mapping[str, memoryview], source: onnx.TensorProto, target: onnx.TensorProto) -> None:
+    if nbytes(source) < SMALLEST:
+        target.CopyFrom(source)
+        return
     describe(source, target)
     outside = source.data_location == source.EXTERNAL
     target.ClearField("data_location")

@@ -9,14 +9,15 @@ import onnx_ir as ir
 
 from mlconverter.hub.naming import Names
 from mlconverter.hub.nodes import specified
+from mlconverter.hub.walk import graphs
 
 
 def split_sequences(model: ir.Model) -> bool:
     """``SplitToSequence → SequenceAt(constant)``, as torch's exporter writes ``chunk``, becomes ``Split``; whether any did."""
-    if not any(node.op_type == "SplitToSequence" for graph in model.graphs() for node in graph):
+    if not any(node.op_type == "SplitToSequence" for graph in graphs(model) for node in graph):
         return False
     names, found = Names(model), False
-    for graph in model.graphs():
+    for graph in graphs(model):
         for node in specified(model, graph):
             if node.op_type != "SplitToSequence" or node.outputs[0].is_graph_output():
                 continue

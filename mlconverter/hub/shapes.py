@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import onnx_ir as ir
-import onnx_ir.passes.common as passes
 
 from mlconverter.hub import ml_types
-from mlconverter.hub.quiet import quiet
+from mlconverter.hub.inference import infer_once
+from mlconverter.hub.walk import graphs
 
 MOST_ROUNDS = 16
 """Of what reveals shapes from which more can be told."""
@@ -20,10 +20,10 @@ _MADE_UP = "unk__"
 def infer_shapes(model: ir.Model) -> None:
     """Infer shapes in place; what cannot be inferred keeps the shape it has."""
     _forget_made_up_names(model)
-    nodes = [node for node in model.graph.all_nodes() if node.domain == ml_types.DOMAIN]
+    nodes = [node for graph in graphs(model) for node in graph if node.domain == ml_types.DOMAIN]
     for _ in range(MOST_ROUNDS):
-        with ml_types.hidden(nodes, model), quiet():
-            passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+        with ml_types.hidden(nodes, model):
+            infer_once(model)
         if not ml_types.infer_types(nodes, model.opset_imports):
             break
 
@@ -38,7 +38,13 @@ def infer_shapes_anew(model: ir.Model) -> None:
         value.shape = None
     infer_shapes(model)
     free = {str(d) for value in model.graph.inputs for d in value.shape or ()}
-    if [value for value, shape in said.items() if _complete(value, shape, free)]:
+    completed = {value for value, shape in said.items() if _complete(value, shape, free)}
+    # What depends on shapes as numbers is found when those are folded.
+    if completed and any(
+        any(i in completed for i in node.inputs) and any(_is_incomplete(o, free) for o in node.outputs)
+        for graph in graphs(model)
+        for node in graph
+    ):
         infer_shapes(model)
 
 
@@ -67,11 +73,15 @@ def _complete(value: ir.Value, said: ir.Shape, free: set[str]) -> bool:
     return sized  # another name for a size reveals nothing
 
 
+def _is_incomplete(value: ir.Value, free: set[str]) -> bool:
+    return value.shape is None or any(_unknown(d, free) for d in value.shape)
+
+
 def _unknown(dim: int | ir.SymbolicDim, free: set[str]) -> bool:
     return not isinstance(dim, int) and (dim.value is None or _is_made_up(dim, free))
 
 
 def _computed(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in model.graphs():
+    for graph in graphs(model):
         for node in graph:
             yield from (output for output in node.outputs if not output.is_graph_output())

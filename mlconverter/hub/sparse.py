@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from mlconverter.hub.protobuf import LARGEST_PROTOBUF, messages
+from mlconverter.hub.protobuf import LARGEST_PROTOBUF, messages_of
 
 if TYPE_CHECKING:
     import onnx
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def sparse_tensors(proto: onnx.ModelProto) -> Iterator[onnx.SparseTensorProto]:
     """All sparse tensors of a model."""
-    return (m for m in messages(proto) if m.DESCRIPTOR.name == "SparseTensorProto")
+    return messages_of(proto, "SparseTensorProto")
 
 
 def values(sparse: onnx.SparseTensorProto) -> npt.NDArray[Any]:
@@ -64,16 +64,27 @@ def densified(proto: onnx.ModelProto) -> onnx.ModelProto:
         return proto
     copy = ModelProto()
     copy.CopyFrom(proto)
-    for message in list(messages(copy)):
-        if message.DESCRIPTOR.name == "GraphProto":
-            for sparse in message.sparse_initializer:
-                _fill(message.initializer.add(name=sparse.values.name), sparse)
-            message.ClearField("sparse_initializer")
-        elif message.DESCRIPTOR.name == "AttributeProto" and message.name == "sparse_value":
-            _fill(message.t, message.sparse_tensor)
-            message.name, message.type = "value", message.TENSOR
-            message.ClearField("sparse_tensor")
+    _densify_graph(copy.graph)
+    for function in copy.functions:
+        _densify_nodes(function.node)
     return copy
+
+
+def _densify_graph(graph: onnx.GraphProto) -> None:
+    for sparse in graph.sparse_initializer:
+        _fill(graph.initializer.add(name=sparse.values.name), sparse)
+    graph.ClearField("sparse_initializer")
+    _densify_nodes(graph.node)
+
+
+def _densify_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
+    for attribute in (a for node in nodes for a in node.attribute):
+        if attribute.name == "sparse_value":
+            _fill(attribute.t, attribute.sparse_tensor)
+            attribute.name, attribute.type = "value", attribute.TENSOR
+            attribute.ClearField("sparse_tensor")
+        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            _densify_graph(graph)
 
 
 def _fill(dense: onnx.TensorProto, sparse: onnx.SparseTensorProto) -> None:

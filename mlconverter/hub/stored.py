@@ -18,6 +18,7 @@ from mlconverter.hub import sparse
 from mlconverter.hub.model import SOURCE_KEY
 from mlconverter.hub.nodes import DEFAULT_DOMAINS
 from mlconverter.hub.protobuf import NOTHING
+from mlconverter.hub.walk import graphs_in
 from mlconverter.hub.weights import Array, Densify, WeightLink
 
 if TYPE_CHECKING:
@@ -159,18 +160,12 @@ def _say_where(graph: ir.Graph, prefix: str) -> None:
         if prefix and node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and node.outputs:
             node.outputs[0].metadata_props[SOURCE_KEY] = "" if _refers(node) else f"{prefix}{output}"
         for name, attribute in node.attributes.items():
-            for i, inner in enumerate(_graphs(attribute)):
+            for i, inner in enumerate(graphs_in(attribute)):
                 _say_where(inner, _graph_prefix(prefix, output, name, i))
 
 
 def _refers(node: ir.Node) -> bool:
     return any(attribute.is_ref() for attribute in node.attributes.values())
-
-
-def _graphs(attribute: ir.Attr) -> Sequence[ir.Graph]:
-    if attribute.is_ref() or attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
-        return ()
-    return [attribute.as_graph()] if attribute.type is ir.AttributeType.GRAPH else attribute.as_graphs()
 
 
 def placeless(model: ir.Model) -> tuple[str, ...]:

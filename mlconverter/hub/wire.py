@@ -7,7 +7,7 @@ from mmap import mmap
 from typing import NamedTuple
 
 SMALLEST = 1024
-"""Bytes from which on the elements of a tensor are left out."""
+"""Bytes from which on the elements of a tensor are kept, written or hashed apart from the graph."""
 
 _VARINT, _LENGTH = 0, 2
 _FIXED = {1: 8, 5: 4}

@@ -19,11 +19,16 @@ def fingerprint(module: fx.GraphModule) -> dict[str, str]:
     digests = {}
     for name, layer in module.named_modules(remove_duplicate=False):
         kind = f"{type(layer).__module__}.{type(layer).__qualname__}"
-        does = f"{type(layer).__name__} {layer.code}" if isinstance(layer, fx.GraphModule) else f"{kind} {configuration(layer)}"
+        does = f"{type(layer).__name__} {_code(layer)}" if isinstance(layer, fx.GraphModule) else f"{kind} {configuration(layer)}"
         own = (*layer._parameters.items(), *layer._buffers.items())
         holds = [(n, tuple(t.shape), t.is_floating_point()) for n, t in own if t is not None]
         digests[name] = hashlib.sha256(f"{does} {interference(layer)} {holds}".encode()).hexdigest()
     return digests
+
+
+def _code(module: fx.GraphModule) -> str:
+    """What torch.fx compiled, which is at hand; to print it for people takes as long again."""
+    return str(fx.GraphModule.code.fget(module))  # type: ignore[attr-defined]
 
 
 def configuration(layer: nn.Module) -> list[tuple[str, Any]]:

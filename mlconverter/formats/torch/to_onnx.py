@@ -22,6 +22,7 @@ from mlconverter.formats.torch.trace_check import trace_failure
 from mlconverter.hub.io import signature_of
 from mlconverter.hub.model import ROLE_KEY, HubModel
 from mlconverter.hub.normalise import mark_weights, normalise
+from mlconverter.hub.walk import graphs
 from mlconverter.options import ConvertOptions
 
 Exporter = Callable[[Flat, list[ExampleInput], int | None], Exported]
@@ -151,7 +152,7 @@ def _role(parameters: Mapping[str, nn.Parameter], name: str) -> str:
 
 def _without_traces(model: ir.Model) -> None:
     """Drop the exporter's own records: lines of source text with the paths of whoever exported, and its view of each value."""
-    for graph in model.graphs():
+    for graph in graphs(model):
         nodes = list(graph)
         values = (*graph.inputs, *graph.initializers.values(), *(v for node in nodes for v in node.outputs))
         holders: tuple[ir.Model | ir.Graph | ir.Node | ir.Value, ...] = (model, graph, *nodes, *values)

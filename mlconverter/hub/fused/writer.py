@@ -16,6 +16,7 @@ from mlconverter.hub.fused.defaults import DEFAULTS
 from mlconverter.hub.model import SOURCE_KEY
 from mlconverter.hub.naming import Names
 from mlconverter.hub.nodes import BECAME_INPUTS, DEFAULT_DOMAINS, RUNTIMES_DOMAIN, Call, attributes_of, opset_of, schema
+from mlconverter.hub.walk import graphs
 from mlconverter.registry import OpRegistry
 
 writes_out = OpRegistry("onnx-fused")
@@ -135,7 +136,7 @@ def rank_of(value: ir.Value) -> int:
 
 def write_out(model: ir.Model) -> bool:
     """Write out what can be, in place; whether there was anything."""
-    nodes = [node for graph in model.graphs() for node in graph if known_as(node, model.opset_imports) is not None]
+    nodes = [node for graph in graphs(model) for node in graph if known_as(node, model.opset_imports) is not None]
     names, written = Names(model) if nodes else None, False
     for node in nodes:
         assert names is not None

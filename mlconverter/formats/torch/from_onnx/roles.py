@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from mlconverter.hub.model import PARAMETERS, ROLE_KEY, WEIGHT_KEY, WEIGHTED
 from mlconverter.hub.normalise import is_weight
+from mlconverter.hub.walk import graphs
 
 ELEMENTWISE = frozenset("Add Sub Mul Div Pow Max Min Sum Mean Where Mod Clip".split())
 MOVING = frozenset("Reshape Transpose Squeeze Unsqueeze Flatten Expand Identity Cast Concat Slice Split Pad".split())
@@ -42,7 +43,7 @@ def decide(model: ir.Model) -> dict[str, Role]:
     * nothing with weights comes after it and it is no vector along one axis of a layer's output: the anchors
       and strides by which a detector decodes its boxes.
     """
-    return {weight: role for graph in model.graphs() for weight, role in _decide(graph).items()}
+    return {weight: role for graph in graphs(model) for weight, role in _decide(graph).items()}
 
 
 def _decide(graph: ir.Graph) -> dict[str, Role]:

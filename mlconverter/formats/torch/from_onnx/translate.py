@@ -36,7 +36,7 @@ from mlconverter.formats.torch.from_onnx.values import (
 from mlconverter.formats.torch.runner import VALUE_KEY
 from mlconverter.hub.evaluate import evaluate, evaluates, object_array
 from mlconverter.hub.forms import Form, forms_of
-from mlconverter.hub.io import dim_of, numpy_name
+from mlconverter.hub.io import numpy_name
 from mlconverter.hub.model import ROLE_KEY, WEIGHT_KEY
 from mlconverter.hub.nodes import Call, call_of, opset_of, version_of
 
@@ -167,7 +167,7 @@ class Translation:
             node.meta[VALUE_KEY] = value.name
             if value.name and node.op != "placeholder":
                 node._rename(_identifier(value.name.strip("/_")))
-        shape = None if value.shape is None else tuple(d if isinstance(d := dim_of(dim), int) else None for dim in value.shape)
+        shape = None if value.shape is None else tuple(d if isinstance(d, int) else None for d in value.shape)
         return know(tensor, shape, DTYPES.get(numpy_name(value.dtype)))
 
     # -- what never becomes a tensor ---------------------------------------------------------------------------------
