@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _MOST_SETTINGS = 64
 """Elements that a constant has at most on which shapes depend: sizes, axes, paddings, scales."""
 
+_Read = dict[bytes, tuple[ir.DataType | None, ir.Shape | None]]
+"""What serialized types say."""
+
 
 def infer_once(model: ir.Model) -> None:
     """Infer types and shapes in place; where inference fails, or finds nothing, values keep what they have."""
@@ -73,7 +76,7 @@ def _describe(value: ir.Value, info: onnx.ValueInfoProto) -> None:
         ir.serde.serialize_shape_into(info.type, value.shape)
 
 
-def _take(graph: ir.Graph, inferred: onnx.GraphProto, read: dict[bytes, tuple[ir.DataType | None, ir.Shape | None]]) -> None:
+def _take(graph: ir.Graph, inferred: onnx.GraphProto, read: _Read) -> None:
     """Give the values of a graph, and of those in it, what was inferred.
 
     Args:
@@ -81,24 +84,31 @@ def _take(graph: ir.Graph, inferred: onnx.GraphProto, read: dict[bytes, tuple[ir
         inferred: the same graph as a protobuf.
         read: what types that were met before say; there are far fewer types than values.
     """
-    types = {info.name: info.type for info in (*inferred.value_info, *inferred.output)}
+    types = {info.name: info.type for info in (*inferred.input, *inferred.value_info, *inferred.output)}
+    for value in graph.inputs:  # those of a loop's body have types that the loop tells
+        _say(value, types, read)
     for node, proto in zip(graph, inferred.node, strict=True):
         for value in node.outputs:
-            kind = types.get(value.name or "")
-            if kind is None:
-                continue
-            serialized = kind.SerializeToString()
-            if serialized not in read:
-                made = ir.serde.deserialize_type_proto_for_type(kind)
-                read[serialized] = None if made is None else made.dtype, ir.serde.deserialize_type_proto_for_shape(kind)
-            dtype, shape = read[serialized]
-            if value.type is None:
-                value.type = ir.serde.deserialize_type_proto_for_type(kind)
-            elif dtype is not None and value.dtype is not dtype:
-                value.dtype = dtype
-            if shape is not None:
-                value.shape = shape.copy()
+            _say(value, types, read)
         if inner_graphs := graphs_of(node):
             bodies = [g for a in proto.attribute for g in (*([a.g] if a.HasField("g") else ()), *a.graphs)]
             for inner, body in zip(inner_graphs, bodies, strict=True):
                 _take(inner, body, read)
+
+
+def _say(value: ir.Value, types: dict[str, onnx.TypeProto], read: _Read) -> None:
+    """Give a value its type and shape."""
+    kind = types.get(value.name or "")
+    if kind is None:
+        return
+    serialized = kind.SerializeToString()
+    if serialized not in read:
+        made = ir.serde.deserialize_type_proto_for_type(kind)
+        read[serialized] = None if made is None else made.dtype, ir.serde.deserialize_type_proto_for_shape(kind)
+    dtype, shape = read[serialized]
+    if value.type is None:
+        value.type = ir.serde.deserialize_type_proto_for_type(kind)
+    elif dtype is not None and value.dtype is not dtype:
+        value.dtype = dtype
+    if shape is not None:
+        value.shape = shape.copy()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlconverter.errors import CorruptModelError, NotRunnableError
+from mlconverter.formats.onnx.cut import GIVEN, cut, quantized_values
 from mlconverter.hub.io import save_proto
 from mlconverter.hub.protobuf import serialized
 from mlconverter.signature import IOSignature, TensorSpec
@@ -77,10 +78,7 @@ class OnnxRuntimeRunner(BaseRunner):
         from onnx import ModelProto, TypeProto, ValueInfoProto, shape_inference
 
         model = ModelProto()
-        if isinstance(self._model, bytes):
-            model.ParseFromString(self._model)
-        else:
-            model.CopyFrom(self._model)
+        model.CopyFrom(self._proto())
         known = {v.name: v.type for v in shape_inference.infer_shapes(model).graph.value_info}
         there = {v.name for v in model.graph.output}
         names = [name for node in model.graph.node for name in node.output if name]
@@ -90,6 +88,30 @@ class OnnxRuntimeRunner(BaseRunner):
         shown = IOSignature(self.signature.inputs, (*self.signature.outputs, *specs))
         values = OnnxRuntimeRunner(model, shown, optimise=False).run(inputs)
         return {name: values[name] for name in names if name in values}
+
+    @property
+    def quantized(self) -> list[str]:
+        """Names of the values that are quantised between the operators of the main graph."""
+        return quantized_values(self._proto())
+
+    def resumed(
+        self, inputs: Mapping[str, np.ndarray[Any, Any]], values: Mapping[str, np.ndarray[Any, Any]]
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Outputs, and each of some quantised values as it follows from the others."""
+        model = cut(self._proto(), values)
+        handed = tuple(TensorSpec(name + GIVEN, None, value.dtype.name) for name, value in values.items())
+        more = tuple(TensorSpec(name, None, "unknown") for name in values if name not in self.signature.output_names)
+        shown = IOSignature((*self.signature.inputs, *handed), (*self.signature.outputs, *more))
+        given = {name + GIVEN: value for name, value in values.items()}
+        return OnnxRuntimeRunner(model, shown, optimise=False).run({**inputs, **given})
+
+    def _proto(self) -> onnx.ModelProto:
+        from onnx import ModelProto
+
+        if not isinstance(self._model, bytes):
+            return self._model
+        model: ModelProto = ModelProto.FromString(self._model)
+        return model
 
     def _run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         names = [o.name for o in self._session.get_outputs()]

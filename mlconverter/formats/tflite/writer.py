@@ -18,6 +18,7 @@ import numpy as np
 from mlconverter.errors import ConversionError
 from mlconverter.formats.tflite.schema import MAGIC, OPTIONS, generated, names
 from mlconverter.formats.tflite.structure import Array, Extent, Model, Operator, SignatureDef, Subgraph, Tensor
+from mlconverter.signature import Quantization
 
 ALIGNMENT = 64
 """Of constants in the file, in bytes; LiteRT asks for 16, and reads whole cache lines fastest."""
@@ -170,6 +171,17 @@ def _tensor(tensor: Tensor) -> Any:
         name=tensor.name,
         shapeSignature=None if tensor.shape_signature is None else list(tensor.shape_signature),
         hasRank=True,
+        quantization=_quantization(tensor.quantization),
+    )
+
+
+def _quantization(quantization: Quantization | None) -> Any:
+    if quantization is None:
+        return None
+    return generated().QuantizationParametersT(
+        scale=list(quantization.scale),
+        zeroPoint=list(quantization.zero_point),
+        quantizedDimension=quantization.axis or 0,
     )
 
 

@@ -21,7 +21,15 @@ from mlconverter.registry import OpRegistry
 
 writes_out = OpRegistry("onnx-fused")
 
-_SINCE = {"Gelu": 20, "LayerNormalization": 17, "RMSNormalization": 23, "Range": 11, "Trilu": 14, "Where": 9}
+_SINCE = {
+    "DequantizeLinear": 13,
+    "Gelu": 20,
+    "LayerNormalization": 17,
+    "RMSNormalization": 23,
+    "Range": 11,
+    "Trilu": 14,
+    "Where": 9,
+}
 """The first opset that has an operator of those that are written here."""
 
 _ADDED = frozenset(("LayerNormalization", "SimplifiedLayerNormalization"))
@@ -70,7 +78,7 @@ class Writer:
         dtype = self.dtype if like is None else like.dtype
         if dtype is None:
             raise Unknown(f"the element type of '{like.name if like else ''}' is not known before the model runs")
-        return self._constant(np.array(value, dtype.numpy()))
+        return self.constant(np.array(value, dtype.numpy()))
 
     @property
     def dtype(self) -> ir.DataType:
@@ -83,11 +91,11 @@ class Writer:
 
     def ints(self, *values: int) -> ir.Value:
         """Integers in a row."""
-        return self._constant(np.array(values, np.int64))
+        return self.constant(np.array(values, np.int64))
 
     def integer(self, value: int) -> ir.Value:
         """An integer without an axis."""
-        return self._constant(np.array(value, np.int64))
+        return self.constant(np.array(value, np.int64))
 
     def is_read(self, output: int) -> bool:
         """Whether anything uses an output of the node."""
@@ -108,7 +116,8 @@ class Writer:
     def _base(self) -> str:
         return self._node.name or next((o.name for o in self._node.outputs if o.name), None) or self._node.op_type.lower()
 
-    def _constant(self, array: np.ndarray[Any, Any]) -> ir.Value:
+    def constant(self, array: np.ndarray[Any, Any]) -> ir.Value:
+        """Numbers that are no weight."""
         name = self._names.new(f"{self._base}_constant")
         tensor = ir.tensor(array, name=name)
         value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
@@ -147,7 +156,7 @@ def write_out(model: ir.Model) -> bool:
         call, writer = _call(node, model.opset_imports), Writer(model, node, names)
         try:
             results = translator.function(writer, *call.inputs, **call.attributes)
-            _replace(writer, node, results if isinstance(results, (list, tuple)) else [results])
+            replace(writer, node, results if isinstance(results, (list, tuple)) else [results])
             written = True
         except Unknown as reason:
             node.metadata_props[_REASON_KEY] = str(reason)
@@ -185,7 +194,7 @@ def _call(node: ir.Node, opsets: dict[str, int]) -> Call:
     return Call(known_as(node, opsets) or node.op_type, 1, tuple(inputs), attributes)
 
 
-def _replace(w: Writer, node: ir.Node, results: Sequence[ir.Value | None]) -> None:
+def replace(w: Writer, node: ir.Node, results: Sequence[ir.Value | None]) -> None:
     """Put the results in the place of those outputs of a node that are read, under their names."""
     read = [i for i in range(len(node.outputs)) if w.is_read(i)]
     for i in read:

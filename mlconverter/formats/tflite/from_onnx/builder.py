@@ -26,6 +26,7 @@ from mlconverter.formats.tflite.from_onnx.values import (
 )
 from mlconverter.formats.tflite.layout import Order
 from mlconverter.hub.io import dim_of, numpy_name
+from mlconverter.signature import Quantization
 
 FAR = 2**31 - 1
 """From here on a bound means "all that there is"."""
@@ -49,10 +50,12 @@ class Builder:
         node: the ONNX node that is being translated.
         inputs: tensors that are handed to the graph.
         outer: what writes the graph around this one.
+        grids: what constants were dequantised by, by their names.
     """
 
     def __init__(self, outer: Builder | None = None) -> None:
         self.outer = outer
+        self.grids: dict[str, Quantization] = {} if outer is None else outer.grids
         self.inputs: set[Wire] = set()
         self.operations: list[Operation] = []
         self.producers: dict[Wire, Operation] = {}
@@ -87,6 +90,11 @@ class Builder:
         """Element type of an output of the current node."""
         assert self.node is not None
         return numpy_name(self.node.outputs[position].dtype)
+
+    def out_name(self) -> str:
+        """Name of the first output of the current node."""
+        assert self.node is not None
+        return self.node.outputs[0].name or ""
 
     def is_read(self, position: int) -> bool:
         """Whether the current node has an output at a position, and anything uses it."""

@@ -6,11 +6,13 @@ from mlconverter.conversion import Conversion
 from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.file import file_of
 from mlconverter.formats.tflite.from_onnx.half import halved
+from mlconverter.formats.tflite.from_onnx.native import with_native_kernels
 from mlconverter.formats.tflite.from_onnx.ops import translates
 from mlconverter.formats.tflite.from_onnx.translate import Translation
 from mlconverter.formats.tflite.model import TFLiteModel
 from mlconverter.hub.activations import recognise_activations
 from mlconverter.hub.expand import expand
+from mlconverter.hub.fused import spell_out_quantised
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
 from mlconverter.hub.refusing import refuse_unsupported
@@ -28,10 +30,14 @@ def convert(hub: HubModel, options: ConvertOptions) -> Conversion:
         UnsupportedOpsError: with every operator that cannot be translated.
         TranslationError: a node is inconsistent.
     """
-    model = expand(normalise(hub.model), translates)
+    model = normalise(hub.model)
+    if spell_out_quantised(model):
+        model = normalise(model)
+    model = expand(model, translates)
     recognise_activations(model)
     refuse_unsupported(model, translates)
-    graph = Translation(model, Builder()).run()
+    builder = Builder()
+    graph = with_native_kernels(Translation(model, builder).run(), builder.grids)
     graph, notes = halved(graph) if options.weights == "float16" else (graph, ())
     result = TFLiteModel(file_of(graph, hub.signature))
     return Conversion(result, hub.signature, (*hub.notes, *notes))

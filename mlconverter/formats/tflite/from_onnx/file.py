@@ -82,6 +82,7 @@ class _Tensors:
                     shape_signature=_signature(wire.dims) if free else None,
                     dtype=wire.dtype,
                     buffer=0 if wire.data is None else self._buffers.number(wire.data),
+                    quantization=wire.quantization,
                 )
             )
         return found

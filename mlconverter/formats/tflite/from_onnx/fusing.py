@@ -26,7 +26,7 @@ def producer(b: Builder, x: Runtime) -> Operation | None:
     operation = b.producers.get(wire)
     # One tensor may be several values: others may read it, or have read it, under another name or shape.
     alone = x.sole and len(x.orders) == 1 and wire not in b.shared and wire not in b.read
-    if not alone or operation is None or wire.dtype != "float32":
+    if not alone or operation is None or wire.dtype != "float32" or wire.meaning is not None:
         return None
     return operation if not operation.options.get("fusedActivationFunction") else None
 

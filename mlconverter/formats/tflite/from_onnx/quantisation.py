@@ -15,9 +15,10 @@ from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.elementwise import kept, pointwise
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.products import conv_integer, mat_mul_integer
-from mlconverter.formats.tflite.from_onnx.values import Constant, Dims, Operand, Runtime, Stored
+from mlconverter.formats.tflite.from_onnx.values import Constant, Dims, Meaning, Operand, Runtime, Stored
 from mlconverter.formats.tflite.layout import logical
 from mlconverter.hub.io import numpy_name
+from mlconverter.signature import Quantization
 
 _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
 
@@ -46,9 +47,12 @@ def quantize_linear(
         raise Refused(f"quantising {x.dtype} by {scale.dtype}")
     steps = kept(pointwise(b, "DIV", x, along(b, scale, x, axis, block_size)))
     whole = b.emit("ROUND", steps.first.wire, dims=steps.first.wire.dims)
-    return _saturated(
-        b, kept(Stored(whole, steps.first.order)), None if zero is None else along(b, zero, x, axis, block_size), wanted
-    )
+    start = None if zero is None else along(b, zero, x, axis, block_size)
+    integers = _saturated(b, kept(Stored(whole, steps.first.order)), start, wanted)
+    grid = _grid(scale, zero)
+    if grid is not None:
+        integers.wire.name, integers.wire.meaning = b.out_name(), Meaning(grid, x.first.wire)
+    return integers
 
 
 def _saturated(b: Builder, whole: Runtime, zero: Operand | None, wanted: str) -> Stored:
@@ -82,9 +86,22 @@ def dequantize_linear(
     if isinstance(x, Constant) and isinstance(factor, Constant) and isinstance(offset, Constant | None):
         start = np.int64(0) if offset is None else offset.value.astype(np.int64)
         values = (x.value.astype(np.int64) - start).astype(np.float32) * factor.value
+        if (grid := _grid(scale, zero)) is not None:
+            b.grids[x.name] = grid
         return Constant(values, x.name, is_weight=True)
     whole = _real(b, x) if offset is None else kept(pointwise(b, "SUB", _real(b, x), _real(b, offset)))
-    return pointwise(b, "MUL", whole, factor)
+    real = pointwise(b, "MUL", whole, factor)
+    if isinstance(x, Runtime) and (grid := _grid(scale, zero)) is not None:
+        real.wire.meaning = Meaning(grid, x.first.wire)
+    return real
+
+
+def _grid(scale: Operand, zero: Operand | None) -> Quantization | None:
+    """What integers stand for, where it is known beforehand: one scale, or some along one axis."""
+    if not isinstance(scale, Constant) or not isinstance(zero, Constant | None) or scale.rank > 1 or not (scale.value > 0).all():
+        return None
+    zeros = np.zeros(scale.value.size, np.int64) if zero is None else zero.value.astype(np.int64).reshape(-1)
+    return Quantization(tuple(map(float, scale.value.reshape(-1))), tuple(map(int, zeros)))
 
 
 @translates("QLinearMatMul", 10, 21)

@@ -12,11 +12,25 @@ import numpy.typing as npt
 from mlconverter.formats.tflite.from_onnx.ops import Refused
 from mlconverter.formats.tflite.layout import Order
 from mlconverter.hub.sizes import never_negative
+from mlconverter.signature import Quantization
 
 Array = npt.NDArray[Any]
 
 Dims = tuple[int | None, ...]
 """A shape; ``None`` is a dimension that only the run time knows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Meaning:
+    """How quantised values were computed.
+
+    Attributes:
+        grid: what the integers stand for.
+        other: of integers the real numbers that they were made of, of real numbers the integers.
+    """
+
+    grid: Quantization
+    other: Wire
 
 
 @dataclass(eq=False)
@@ -29,6 +43,8 @@ class Wire:
         dtype: as stored.
         data: for constants the elements, or a function that makes them when they are written.
         is_weight: whether the constant may be stored in half precision.
+        quantization: what the file says that integers stand for.
+        meaning: of what was quantised or dequantised.
     """
 
     name: str
@@ -36,6 +52,8 @@ class Wire:
     dtype: str
     data: Array | Callable[[], Array] | None = None
     is_weight: bool = False
+    quantization: Quantization | None = None
+    meaning: Meaning | None = None
 
     @property
     def rank(self) -> int:

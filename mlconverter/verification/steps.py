@@ -1,0 +1,113 @@
+"""Quantised models, judged operator by operator.
+
+Two right implementations of a quantised model round a value that lies between two steps to either of them, and what is
+computed from it is another step apart. After fifty operators the outputs tell nothing. So every operator is judged by
+itself: fed with the target's own quantised values, the source has to give the next ones within a step.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from mlconverter.errors import MLConverterError
+from mlconverter.verification.compare import TensorComparison, compare_outputs
+from mlconverter.verification.conditioning import EXCUSABLE
+from mlconverter.verification.dtypes import Array
+from mlconverter.verification.runner import Inspectable, Runner
+from mlconverter.verification.tolerance import Tolerances
+
+STEPS = 1
+"""By how many steps an operator's results may be apart."""
+
+MOST = 0.1
+"""Part of the largest value by which outputs may be apart in the end, whatever each operator does."""
+
+_OFFSETS = {("int8", "uint8"): 128, ("uint8", "int8"): -128}
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A runner that goes on from quantised values which somebody else computed."""
+
+    def resumed(self, inputs: Mapping[str, Array], values: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Outputs, and each of some quantised values as it follows from the others.
+
+        Args:
+            inputs: the model's.
+            values: quantised values by name, a selection of those that ``quantized`` names.
+        """
+
+    @property
+    def quantized(self) -> list[str]:
+        """Names of the values that are quantised between the model's operators."""
+
+
+@dataclass(frozen=True)
+class Stepwise:
+    """What comparing operator by operator found.
+
+    Attributes:
+        compared: how many quantised values were compared.
+        steps: the most steps that any of them is off.
+        worst: the name of the one that is.
+        outputs: those outputs that are not quantised themselves, as they follow from the last values that are, compared.
+    """
+
+    compared: int
+    steps: int
+    worst: str
+    outputs: tuple[TensorComparison, ...]
+
+    def __bool__(self) -> bool:
+        """Whether every operator is right."""
+        return self.compared > 0 and self.steps <= STEPS and all(self.outputs)
+
+
+def stepwise(source: Runner, target: Runner, inputs: Mapping[str, Array], tolerances: Tolerances) -> Stepwise | None:
+    """Compare a quantised model operator by operator; ``None`` where these two cannot be, or have no such values."""
+    if not (isinstance(source, Resumable) and isinstance(source, Inspectable) and isinstance(target, Inspectable)):
+        return None
+    names = source.quantized
+    if not names:
+        return None
+    try:
+        own, theirs = source.intermediates(inputs), target.intermediates(inputs)
+        pairs = ((n, _like(theirs[n], own[n])) for n in names if n in theirs and n in own)
+        given = {name: value for name, value in pairs if value is not None}
+        results = source.resumed(inputs, given)
+    except MLConverterError:
+        return None  # what does not run by its parts is judged as a whole
+    steps = {n: int(np.abs(results[n].astype(np.int64) - v.astype(np.int64)).max(initial=0)) for n, v in given.items()}
+    worst = max(steps, key=lambda name: steps[name], default="")
+    outputs = [name for name in source.signature.output_names if name not in given]
+    compared = compare_outputs({n: theirs[n] for n in outputs if n in theirs}, {n: results[n] for n in outputs}, tolerances)
+    return Stepwise(len(steps), steps.get(worst, 0), worst, compared)
+
+
+def excused_by_steps(comparison: TensorComparison, found: Stepwise) -> TensorComparison:
+    """The comparison of an output whose operators are all right, under the tolerance that many of them together need."""
+    bound = MOST * comparison.max_want
+    if not found or comparison.failed not in EXCUSABLE or not comparison.max_abs_error <= bound:
+        return comparison
+    return replace(comparison, failed=None, reason="", tolerance=bound, rtol=MOST)
+
+
+def _like(got: Array, want: Array) -> Array | None:
+    """The same integers with the axes and in the type of others; ``None`` where they are something else.
+
+    A target may store the axes in another order, which only the values tell where sizes are equal.
+    """
+    if got.dtype.kind not in "iu" or want.dtype.kind not in "iu" or got.ndim != want.ndim:
+        return None
+    moved = got.astype(np.int64) + _OFFSETS.get((got.dtype.name, want.dtype.name), 0)
+    orders = [p for p in itertools.permutations(range(got.ndim)) if tuple(got.shape[a] for a in p) == want.shape]
+    if not orders:
+        return None
+    aim = want.astype(np.int64)
+    nearest = min(orders, key=lambda order: float(np.abs(moved.transpose(order) - aim).sum()))
+    return moved.transpose(nearest).astype(want.dtype)
