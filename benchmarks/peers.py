@@ -32,7 +32,7 @@ def python_with(package: str, *others: str, apart: bool = False, interpreter: st
     site = Path(_output(str(python), "import sysconfig; print(sysconfig.get_path('purelib'))"))
     if not apart:
         (site / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
-    if not list(site.glob(f"{package.replace('-', '_')}-*.dist-info")):
+    if not all(list(site.glob(f"{name.replace('-', '_')}-*.dist-info")) for name in (package, *(others if apart else ()))):
         alone = [] if apart else ["--no-deps"]
         command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", *alone, package, *others]
         result = subprocess.run(command, capture_output=True, text=True, check=False)

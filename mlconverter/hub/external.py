@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import onnx_ir as ir
 
 from mlconverter.errors import CorruptModelError
-from mlconverter.hub.protobuf import LARGEST_PROTOBUF, describe, nbytes, tensors, transcribe
+from mlconverter.hub.protobuf import LARGEST_PROTOBUF, describe, is_plain, nbytes, tensors, transcribe
 from mlconverter.hub.wire import SMALLEST
 
 if TYPE_CHECKING:
@@ -21,38 +21,46 @@ ALIGNMENT = 4096
 """Weights start at multiples of this, so that runtimes can map them into memory."""
 
 
-def load(proto: onnx.ModelProto, path: Path | None) -> None:
+def load(proto: onnx.ModelProto, path: Path | None, held: dict[str, memoryview] | None = None) -> None:
     """Read the weights that lie in other files into a model, wherever in it they are used.
 
     Args:
         proto: the model; it is changed.
         path: its file, ``None`` where it has none.
+        held: takes initializers of the main graph by name, which the model still says to lie elsewhere; a protobuf would be
+            another copy of them.
 
     Raises:
         CorruptModelError: a file is missing, too short, or outside the model's folder; or there is no folder.
     """
+    for tensor in proto.graph.initializer if held is not None else ():
+        if held is not None and tensor.data_location == tensor.EXTERNAL and is_plain(tensor) and tensor.name not in held:
+            held[tensor.name] = memoryview(_elements(tensor, path))
+            tensor.ClearField("external_data")
     for tensor in tensors(proto):
-        if tensor.data_location != tensor.EXTERNAL:
-            continue
-        said = {entry.key: entry.value for entry in tensor.external_data}
-        location = said.get("location", "")
-        weight = f"The weight '{tensor.name}'" if tensor.name else "A weight in an attribute"
-        what = f"{weight} lies in '{location}'"
-        if path is None:
-            raise CorruptModelError(
-                f"{what}, and a model in memory does not say in which folder that is. Load it with onnx.load, or give its path."
-            )
-        size = nbytes(tensor)
-        start, length = (
-            _number(said.get(key, default), f"{what}, but its {key}") for key, default in (("offset", 0), ("length", size))
+        if tensor.data_location == tensor.EXTERNAL and not (held and tensor.name in held and not tensor.external_data):
+            tensor.raw_data = _elements(tensor, path)
+            tensor.ClearField("data_location")
+            tensor.ClearField("external_data")
+
+
+def _elements(tensor: onnx.TensorProto, path: Path | None) -> bytes:
+    """What the file that a tensor lies in holds of it."""
+    said = {entry.key: entry.value for entry in tensor.external_data}
+    location = said.get("location", "")
+    weight = f"The weight '{tensor.name}'" if tensor.name else "A weight in an attribute"
+    what = f"{weight} lies in '{location}'"
+    if path is None:
+        raise CorruptModelError(
+            f"{what}, and a model in memory does not say in which folder that is. Load it with onnx.load, or give its path."
         )
-        if tensor.data_type == tensor.STRING or length != size:
-            raise CorruptModelError(
-                f"{what} with {length} bytes, which is not what {_kind(tensor)} takes. Export the model anew."
-            )
-        tensor.raw_data = _read(_found(path, location, what), start, length, what)
-        tensor.ClearField("data_location")
-        tensor.ClearField("external_data")
+    size = nbytes(tensor)
+    start, length = (
+        _number(said.get(key, default), f"{what}, but its {key}") for key, default in (("offset", 0), ("length", size))
+    )
+    if tensor.data_type == tensor.STRING or length != size:
+        raise CorruptModelError(f"{what} with {length} bytes, which is not what {_kind(tensor)} takes. Export the model anew.")
+    return _read(_found(path, location, what), start, length, what)
 
 
 def _number(text: Any, what: str) -> int:

@@ -27,11 +27,14 @@ LONGEST_LIST = 1 << 20
 """Entries of a computed one-dimensional tensor up to which its model is believed; beyond, the size is inferred or unknown."""
 
 
-def read_proto(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> onnx.ModelProto:
+def read_proto(
+    source: onnx.ModelProto | bytes | str | os.PathLike[str], held: dict[str, memoryview] | None = None
+) -> onnx.ModelProto:
     """Read an ONNX model as a protobuf, weights that lie in other files included.
 
     Args:
         source: a path, the bytes of a file, or a ``ModelProto``, which is handed through.
+        held: takes weights that lie in other files, as :func:`~mlconverter.hub.external.load` says.
 
     Raises:
         CorruptModelError: the bytes are not an ONNX model, its graph is inconsistent, or a file of weights is missing
@@ -52,7 +55,7 @@ def read_proto(source: onnx.ModelProto | bytes | str | os.PathLike[str]) -> onnx
         except DecodeError as error:
             raise CorruptModelError(f"{place} not a readable ONNX model: {error}. Was the file cut off in a download?") from error
     _refuse(place, tensor_problems(proto))
-    external.load(proto, path)
+    external.load(proto, path, held)
     _refuse(place, graph_problems(proto))
     return proto
 

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from mlconverter.hub import io
 from mlconverter.hub.check import graph_problems, tensor_problems
-from mlconverter.hub.protobuf import LARGEST_PROTOBUF, PAYLOADS, describe, digest, merge, nbytes, tensors
+from mlconverter.hub.protobuf import LARGEST_PROTOBUF, PAYLOADS, describe, digest, is_plain, merge, nbytes, tensors
 from mlconverter.hub.stored import put_weights, stored_weights
 from mlconverter.hub.weights import Array
 from mlconverter.hub.wire import SMALLEST, lightened
@@ -54,7 +54,8 @@ class Original:
         if isinstance(source, ModelProto):
             return _apart(source) or cls(_copied(io.read_proto(source)))
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
-        return _in_place(data) or cls(io.read_proto(data if isinstance(source, bytes) else source))
+        held: dict[str, memoryview] = {}
+        return _in_place(data) or cls(io.read_proto(data if isinstance(source, bytes) else source, held), held)
 
     def whole(self) -> onnx.ModelProto:
         """The model as a protobuf of its own."""
@@ -135,7 +136,7 @@ def _light(proto: onnx.ModelProto, elements: Mapping[int, memoryview], data: byt
     held: dict[str, memoryview] = {}
     for index, raw in elements.items():
         tensor = proto.graph.initializer[index]
-        if not _is_plain(tensor) or nbytes(tensor) != len(raw) or tensor.name in held:
+        if not is_plain(tensor) or nbytes(tensor) != len(raw) or tensor.name in held:
             return None
         held[tensor.name] = raw
         tensor.data_location = tensor.EXTERNAL
@@ -144,12 +145,6 @@ def _light(proto: onnx.ModelProto, elements: Mapping[int, memoryview], data: byt
     if any(True for problems in (tensor_problems(proto), graph_problems(proto)) for _ in problems):
         return None
     return Original(proto, held, data)
-
-
-def _is_plain(tensor: onnx.TensorProto) -> bool:
-    """Whether numpy stores the elements as ONNX does."""
-    known = tensor.data_type in set(ir.DataType) and tensor.data_type not in (ir.DataType.UNDEFINED, ir.DataType.STRING)
-    return known and ir.DataType(tensor.data_type).bitwidth % 8 == 0
 
 
 def _copied(proto: onnx.ModelProto) -> onnx.ModelProto:

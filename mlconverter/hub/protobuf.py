@@ -88,6 +88,12 @@ def nbytes(tensor: onnx.TensorProto) -> int:
     return int(-(-math.prod(tensor.dims) * dtype.bitwidth // 8))
 
 
+def is_plain(tensor: onnx.TensorProto) -> bool:
+    """Whether numpy stores the elements as ONNX does."""
+    known = tensor.data_type in set(ir.DataType) and tensor.data_type not in (ir.DataType.UNDEFINED, ir.DataType.STRING)
+    return known and ir.DataType(tensor.data_type).bitwidth % 8 == 0
+
+
 def serialized(proto: onnx.ModelProto) -> bytes | None:
     """The bytes of a model, ``None`` where it is too large for a protobuf or has tensors of no element type."""
     from google.protobuf.message import EncodeError

@@ -136,3 +136,17 @@ def test_what_is_damaged_is_refused_as_ever(damage):
 def test_what_is_cut_off_is_refused(length):
     with pytest.raises(CorruptModelError):
         Original.read(net().SerializeToString()[:length])
+
+
+def test_weights_in_another_file_are_held_once(tmp_path):
+    onnx.save(net(), tmp_path / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
+    original = Original.read(tmp_path / "net.onnx")
+    assert set(original.held) == {"b", "half", "w"}
+    assert not any(t.raw_data for t in original.proto.graph.initializer if t.name in original.held)
+    graph, whole = original.graph(), original.whole()
+    for tensor in net().graph.initializer:
+        want = numpy_helper.to_array(tensor)
+        np.testing.assert_array_equal(graph.graph.initializers[tensor.name].const_value.numpy(), want)
+        np.testing.assert_array_equal(
+            numpy_helper.to_array(next(t for t in whole.graph.initializer if t.name == tensor.name)), want
+        )
