@@ -50,6 +50,7 @@ def _expand_once(model: ir.Model, translates: OpRegistry) -> bool:
             continue
         kept = _computed(proto, node)
         body = ir.serde.deserialize_function(proto)
+        _keep_version(body, model.opset_imports)
         for constant in (inner for inner in body if inner.op_type == "Constant"):
             constant.outputs[0].metadata_props[SOURCE_KEY] = ""  # the file has none of that name to write back to
         _fill_defaults(node, opset)
@@ -66,6 +67,17 @@ def _expand_once(model: ir.Model, translates: OpRegistry) -> bool:
         # The names of a body are the same wherever it is written out.
         passes.NameFixPass()(model)
     return calls > 0
+
+
+def _keep_version(body: ir.Function, opsets: dict[str, int]) -> None:
+    """Have the nodes of a body say under which opset they are read; only one of the model's own can be inlined."""
+    for domain, version in body.opset_imports.items():
+        if version == opsets.setdefault(domain, version):
+            continue
+        for inner in ir.traversal.RecursiveGraphIterator(body):
+            if inner.domain == domain and inner.version is None:
+                inner.version = version
+        body.opset_imports[domain] = opsets[domain]
 
 
 def _replace(node: ir.Node, kept: list[ir.Value], call: ir.Node) -> None:

@@ -12,7 +12,7 @@ import onnxruntime as ort
 import pytest
 import torch
 import torchvision
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from mlconverter import Converter
@@ -70,3 +70,15 @@ def test_computes_with_integers(exported: Path, kind: str):
     with made.runner() as target:
         (got,) = target.run({name: x}).values()
     assert got.argmax() == want.argmax()
+
+
+def test_scales_that_the_run_time_finds(exported: Path):
+    path = exported.with_name("dynamic.onnx")
+    quantize_dynamic(exported, path, weight_type=QuantType.QInt8)
+    session = ort.InferenceSession(path)
+    x = np.random.default_rng(1).random(SHAPE, np.float32)
+    (want,) = session.run(None, {session.get_inputs()[0].name: x})
+    with torch.no_grad():
+        got = Converter(model_path=path).to_torch()(torch.from_numpy(x)).numpy()
+    assert np.abs(got - want).max() <= 1e-3 * np.abs(want).max()
+    assert np.abs(Converter(model_path=path).to_tflite()(x) - want).max() <= 1e-3 * np.abs(want).max()
