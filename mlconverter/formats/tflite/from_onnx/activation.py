@@ -78,10 +78,18 @@ def _elu(b: Builder, x: Wire, alpha: float) -> Wire:
 
 @translates("Celu", 12, 28)
 def celu(b: Builder, x: Runtime, *, alpha: float) -> Stored:
-    """Celu → ELU of x / alpha, times alpha."""
+    """Celu → ELU of x / alpha, times alpha; EXP where a negative alpha turns the sides of ELU round."""
     wire, order = x.first
-    inner = b.emit("MUL", wire, b.scalar(1 / alpha, wire.dtype), dims=wire.dims)
-    return Stored(b.emit("MUL", b.emit("ELU", inner, dims=wire.dims), b.scalar(alpha, wire.dtype), dims=wire.dims), order)
+    if alpha < 0:
+        inner = _scaled(b, b.emit("MINIMUM", wire, b.scalar(0, wire.dtype), dims=wire.dims), 1 / alpha)
+        grown = b.emit("SUB", b.emit("EXP", inner, dims=wire.dims), b.scalar(1, wire.dtype), dims=wire.dims)
+        above = b.emit("RELU", wire, dims=wire.dims)
+        return Stored(b.emit("ADD", above, _scaled(b, grown, alpha), dims=wire.dims), order)
+    return Stored(_scaled(b, b.emit("ELU", _scaled(b, wire, 1 / alpha), dims=wire.dims), alpha), order)
+
+
+def _scaled(b: Builder, x: Wire, factor: float) -> Wire:
+    return b.emit("MUL", x, b.scalar(factor, x.dtype), dims=x.dims)
 
 
 @translates("Selu", 1, 6, 22)
