@@ -31,6 +31,17 @@ CASES = [
     Case("GridSample", (("n", 3, 5, 6), ("n", "h", "w", 2)), {"mode": "bicubic"}, opset=16),
     Case("TopK", (("n", "h", "w"), (INT64, (1,))), outputs=(FLOAT, INT64)),
     Case("GatherND", ((5, 6, "w"), (INT64, ("n", "q", 2))), outputs=(FLOAT,)),
+    *(
+        Case("ScatterElements", (x, (INT64, i), i), {"axis": axis, **reduction}, opset=18)
+        for reduction in ({}, {"reduction": "add"})
+        for x, i, axis in (
+            (("n", 5, "h", "w"), ("n", 1, "h", "w"), 1),
+            (("n", "d", "w"), ("n", 1, "w"), -2),
+            (("d", "w"), (1, "w"), 0),
+            ((5, 6), (1, "w"), 0),
+            (("d",), (1,), 0),
+        )
+    ),
     Case("DFT", (("n", 6, 2), None, np.array(1)), opset=20),
     Case("Resize", (("n", "d", 6, 7), None, np.array([1, 1, 2, 1.5], np.float32)), {"mode": "cubic"}),
     Case("Trilu", (("n", "h", "w"),)),

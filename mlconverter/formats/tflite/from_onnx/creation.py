@@ -43,7 +43,7 @@ def eye_like(b: Builder, x: Operand, *, k: int, dtype: int | None = None) -> Con
     if isinstance(x, Constant) or None not in x.dims:
         rows, columns = (d or 0 for d in x.dims)
         return Constant(np.eye(rows, columns, k, np.dtype(wanted)))
-    row, column = (_numbers(b, x, axis) for axis in (0, 1))
+    row, column = (positions_along(b, x, axis) for axis in (0, 1))
     moved = b.emit("ADD", b.expand_dims(row, 1), b.scalar(k, "int32"), dims=(*row.dims, 1))
     here = b.emit("EQUAL", moved, column, dims=x.dims, dtype="bool")
     return Stored(b.cast(here, "float32" if wanted == "float16" else wanted), (0, 1))
@@ -57,7 +57,7 @@ def trilu(b: Builder, x: Runtime, k: Ints | Runtime | None = None, *, upper: int
     if len(sizes) == 2 and isinstance(diagonal, int) and not isinstance(k, Runtime):
         kept = b.array((np.triu if upper else np.tril)(np.ones(sizes, bool), diagonal))
     else:
-        row, column = (_numbers(b, x, axis) for axis in (-2, -1))
+        row, column = (positions_along(b, x, axis) for axis in (-2, -1))
         dims = (*row.dims, *column.dims)
         past = b.emit("SUB", column, b.expand_dims(row, 1), dims=dims)
         if isinstance(k, Runtime):
@@ -69,7 +69,7 @@ def trilu(b: Builder, x: Runtime, k: Ints | Runtime | None = None, *, upper: int
     return Stored(b.emit("SELECT_V2", kept, wire, zero, dims=wire.dims, dtype=wire.dtype), layout.logical(x.rank))
 
 
-def _numbers(b: Builder, x: Runtime, axis: int) -> Wire:
+def positions_along(b: Builder, x: Runtime, axis: int) -> Wire:
     """The positions along an axis."""
     known = x.dims[axis]
     if known is not None:

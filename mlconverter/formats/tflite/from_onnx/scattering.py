@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
+from mlconverter.formats.tflite.from_onnx.creation import positions_along
 from mlconverter.formats.tflite.from_onnx.indexing import from_start, places_from_start
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.values import Constant, Dims, Operand, Runtime, Stored, Wire
@@ -82,11 +83,10 @@ def _reduced(b: Builder, wire: Wire, places: Wire, values: Wire, shape: list[int
 def scatter_elements(b: Builder, x: Operand, indices: Operand, updates: Operand, *, axis: int, reduction: str = "none") -> Stored:
     """ScatterElements → as ScatterND, at positions along all axes."""
     axis %= x.rank
-    if x.dims[axis] is None:
-        raise Refused("positions along an axis whose length only the run time knows")
     own = b.cast(from_start(b, x, indices, axis), "int32")
-    sizes = _sizes(own, "a number of updates that only the run time knows")
-    grid = np.moveaxis(np.indices(sizes, np.int32), 0, -1).copy()
+    if isinstance(indices, Runtime) and None in own.dims:
+        return _scattered(b, x, _places(b, indices, own, axis), b.ask(updates), reduction)
+    grid = np.moveaxis(np.indices([d or 0 for d in own.dims], np.int32), 0, -1).copy()
     if isinstance(indices, Constant):
         grid[..., axis] = own.array
         return _scattered(b, x, b.array(grid), b.ask(updates), reduction)
@@ -94,6 +94,16 @@ def scatter_elements(b: Builder, x: Operand, indices: Operand, updates: Operand,
     along = b.array(np.eye(x.rank, dtype=np.int32)[axis])
     moved = b.emit("MUL", b.expand_dims(own, x.rank), along, dims=grid.shape)
     return _scattered(b, x, b.emit("ADD", moved, b.array(grid), dims=grid.shape), b.ask(updates), reduction)
+
+
+def _places(b: Builder, indices: Runtime, own: Wire, axis: int) -> Wire:
+    """Positions along all axes, of as many updates as only the run time knows."""
+    nowhere = b.emit("MUL", own, b.scalar(0, "int32"), dims=own.dims)
+    columns = [own] * own.rank
+    for other in (a for a in range(own.rank) if a != axis):
+        numbers = b.reshape(positions_along(b, indices, other), (own.dims[other], *[1] * (own.rank - 1 - other)))
+        columns[other] = b.emit("ADD", nowhere, numbers, dims=own.dims)
+    return b.emit("PACK", *columns, dims=(*own.dims, own.rank), axis=own.rank, valuesCount=own.rank)
 
 
 @translates("Scatter", 9, 11)
