@@ -44,6 +44,8 @@ def never_negative(size: Any) -> bool:
 def divided(a: Any, b: Any) -> Any:
     """One integer by another, towards zero as ONNX has it; Python's division goes down, which differs below zero.
 
+    A symbolic integer whose class has a method ``towards_zero`` is divided so by a positive number.
+
     Raises:
         TypeError: what comes out depends on signs that are not known.
     """
@@ -51,6 +53,8 @@ def divided(a: Any, b: Any) -> Any:
         return a // b
     if isinstance(a, (int, np.integer)) and isinstance(b, (int, np.integer)):
         return abs(int(a)) // abs(int(b)) * (1 if (a < 0) == (b < 0) else -1)
+    if hasattr(type(a), "towards_zero") and isinstance(b, (int, np.integer)) and b > 0:
+        return a.towards_zero(int(b))
     raise TypeError("a free size that may be negative is divided at run time")
 
 

@@ -193,6 +193,11 @@ class Size:
     def __mod__(self, other: Any) -> Any:
         return self._with("FLOOR_MOD", self, other)
 
+    def towards_zero(self, divisor: int) -> Any:
+        """Divided by a positive number, towards zero: what is above zero and what is below, each rounded down."""
+        above, below = (Size("MAXIMUM", (part, 0)) for part in (self, 0 - self))
+        return above // divisor - below // divisor
+
     def never_negative(self) -> bool:
         """Whether it is the length of an axis, or made of such by nothing that goes below zero."""
         keeps_sign = self.op in ("ADD", "MUL", "FLOOR_DIV", "FLOOR_MOD")
