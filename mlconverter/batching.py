@@ -14,6 +14,7 @@ from mlconverter.hub.model import HubModel
 from mlconverter.options import ConvertOptions
 from mlconverter.signature import IOSignature
 from mlconverter.verification import Runner, batch_failure
+from mlconverter.verification.shapes import batch_inputs
 
 PROOF_BATCH = 3
 """Batch with which a freed batch is proved: odd, and no divisor of usual sizes."""
@@ -39,10 +40,15 @@ def converted(
     Raises:
         ConversionError: the model cannot be converted, or ``dynamic_batch=True`` and its batch cannot be freed.
     """
-    from mlconverter.hub.rebatch import batch_is_baked, free_batch
+    from mlconverter.hub.rebatch import free_batch, unbaked
 
-    wanted = options.dynamic_batch is True or (options.dynamic_batch == "auto" and unasked)
-    if not wanted or not batch_is_baked(hub):
+    insists = options.dynamic_batch is True
+    if not insists and not (options.dynamic_batch == "auto" and unasked):
+        return convert(hub)
+    other = unbaked(hub)
+    if other is not None:
+        if insists and not batch_inputs(hub.signature):
+            raise ConversionError(f"The batch cannot be freed: {other}.")
         return convert(hub)
     try:
         made = convert(free_batch(hub))
@@ -53,7 +59,7 @@ def converted(
     if reason is None:
         proof = f"The batch of 1 is freed: a batch of {PROOF_BATCH} gives what {PROOF_BATCH} single runs give."
         return replace(made, notes=(*made.notes, proof))
-    if options.dynamic_batch is True:
+    if insists:
         raise ConversionError(f"The batch of 1 cannot be freed: {reason}.")
     made = convert(hub)
     return replace(made, notes=(*made.notes, f"The batch stays fixed at 1: {reason}."))

@@ -25,9 +25,21 @@ _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 def batch_is_baked(hub: HubModel) -> bool:
-    """Whether every input and output has a first axis of exactly 1."""
-    specs = (*hub.signature.inputs, *hub.signature.outputs)
-    return bool(hub.signature.inputs) and all(s.shape is not None and len(s.shape) > 0 and s.shape[0] == 1 for s in specs)
+    """Whether every input and output has a first axis of exactly 1; of some outputs the model may not say the shape."""
+    return unbaked(hub) is None
+
+
+def unbaked(hub: HubModel) -> str | None:
+    """What at the border is not as a baked batch is, in words; ``None`` where everything is."""
+    if not hub.signature.inputs:
+        return "the model has no input"
+    for spec in hub.signature.inputs:
+        if spec.shape is None or spec.shape[:1] != (1,):
+            return f"the first axis of the input {spec} is no batch of 1"
+    for spec in hub.signature.outputs:
+        if spec.shape is not None and spec.shape[:1] != (1,):
+            return f"the first axis of the output {spec} is no batch of 1"
+    return None
 
 
 def free_batch(hub: HubModel) -> HubModel:
@@ -116,8 +128,8 @@ def _adapt(graph: ir.Graph, node: ir.Node, op: Op, before: Batch, after: Batch, 
 
 def _freed(spec: TensorSpec, batch: Batch | None) -> TensorSpec:
     """The spec with its batch free, or as it was where it has none."""
-    if batch is None:
+    if batch is None or spec.shape is None:
         return spec
     if batch != Batch(0):
         raise ConversionError(f"'{spec.name}' has its batch along axis {batch.axis}, {batch.rows} rows an item.")
-    return replace(spec, shape=(BATCH, *(spec.shape or ())[1:]))
+    return replace(spec, shape=(BATCH, *spec.shape[1:]))
