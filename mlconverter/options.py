@@ -21,6 +21,8 @@ class ConvertOptions:
         dynamic_batch: whether a batch of 1 that the source bakes in is freed: ``"auto"`` where running the result proves that
             every batch is treated item by item, ``True`` to insist (an error where it cannot be proved), ``False`` to leave it.
         weights: element type in which a TFLite model stores its weights: ``"float16"`` halves the file and rounds them.
+        allow_custom: operators that become custom operators of TFLite as they stand, named as an error names them, for example
+            ``"com.example::Thing"``: for kernels that the caller has.
         opset: ONNX opset that torch models are exported at; the exporter's own by default.
         input_names: names of a torch model's inputs; those of ``forward`` by default.
         output_names: names of a torch model's outputs; ``output`` or ``output_0`` … by default.
@@ -32,6 +34,7 @@ class ConvertOptions:
     io_layout: Layout | tuple[tuple[str, Layout], ...] | None = None
     dynamic_batch: Literal["auto"] | bool = "auto"
     weights: Literal["float32", "float16"] = "float32"
+    allow_custom: tuple[str, ...] | None = None
     opset: int | None = None
     input_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
@@ -111,6 +114,7 @@ def _layouts(given: Any) -> Any:
 
 _PLAIN: Mapping[str, Callable[[Any], Any]] = {
     "io_layout": _layouts,
+    "allow_custom": partial(_names, "allow_custom"),
     "input_names": partial(_names, "input_names"),
     "output_names": partial(_names, "output_names"),
 }

@@ -77,6 +77,10 @@ def convert(
             help="Insist on freeing a batch of 1, or leave it; by default it is freed where that is proved.",
         ),
     ] = None,
+    allow_custom: Annotated[
+        list[str] | None,
+        typer.Option(help="An operator that becomes a custom operator of TFLite: `com.example::Thing`. Repeatable."),
+    ] = None,
 ) -> None:
     """Convert a model file to another format and check it against the source."""
     if not dst.absolute().parent.is_dir():
@@ -96,7 +100,8 @@ def convert(
             verify=False if no_verify else verify,
         )
         try:
-            converter.save(dst, to, io_layout=io_layout, dynamic_batch="auto" if dynamic_batch is None else dynamic_batch)
+            batch = "auto" if dynamic_batch is None else dynamic_batch
+            converter.save(dst, to, io_layout=io_layout, dynamic_batch=batch, allow_custom=allow_custom or None)
         finally:
             # A wrong result has a step too: how far it is off is shown before the error says so.
             if converter.report.steps:

@@ -32,6 +32,9 @@ WEIGHTED = frozenset(
 )
 """Operators of layers: what they are given as a constant was learned."""
 
+CUSTOM_DOMAIN = "mlconverter.custom"
+"""Domain of nodes that the target gets as they stand, without anybody knowing what they compute."""
+
 BATCH = "batch"
 """Name of a batch that this package frees."""
 

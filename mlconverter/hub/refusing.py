@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from mlconverter.errors import UnsupportedOp, UnsupportedOpsError
 from mlconverter.hub.fused import refusal
+from mlconverter.hub.model import CUSTOM_DOMAIN
 from mlconverter.hub.nodes import call_of, op_name, opset_of, version_of
 from mlconverter.registry import OpRegistry
 
@@ -57,6 +58,8 @@ def refuse_unsupported(model: ir.Model, translates: OpRegistry) -> None:
     """
     refusals = Refusals(translates.route)
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        if node.domain == CUSTOM_DOMAIN:
+            continue
         version, opset = version_of(node, model.opset_imports), opset_of(node, model.opset_imports)
         fused = refusal(node, model.opset_imports)
         if version is None or fused is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".lite"), model_modules=()):
     """A TFLite (LiteRT) model: a path, the bytes of a file, or a ``TFLiteModel``."""
 
-    target_options: ClassVar[frozenset[str]] = frozenset({"dynamic_batch", "weights"})
+    target_options: ClassVar[frozenset[str]] = frozenset({"allow_custom", "dynamic_batch", "weights"})
     op_routes: ClassVar[Mapping[str, str]] = {
         "tflite-onnx": "mlconverter.formats.tflite.to_onnx.convert:translates",
         "onnx-tflite": "mlconverter.formats.tflite.from_onnx:translates",

@@ -122,20 +122,20 @@ def _places(flat: bytearray) -> list[tuple[int, int]]:
 
 def _pack(subgraphs: Sequence[Subgraph], buffers: int, signature: SignatureDef, description: str) -> bytes:
     schema = generated()
-    codes: dict[tuple[str, int], int] = {}
+    codes: dict[tuple[str, bool, int], int] = {}
     graphs = [
         schema.SubGraphT(
             tensors=[_tensor(t) for t in subgraph.tensors],
             inputs=list(subgraph.inputs),
             outputs=list(subgraph.outputs),
-            operators=[_operator(o, codes.setdefault((o.op, o.version), len(codes))) for o in subgraph.operators],
+            operators=[_operator(o, codes.setdefault((o.op, o.custom, o.version), len(codes))) for o in subgraph.operators],
             name=subgraph.name,
         )
         for subgraph in subgraphs
     ]
     model = schema.ModelT(
         version=SCHEMA_VERSION,
-        operatorCodes=[_code(op, version) for op, version in codes],
+        operatorCodes=[_code(*code) for code in codes],
         subgraphs=graphs,
         description=description,
         buffers=[schema.BufferT(), *(schema.BufferT(offset=_UNKNOWN, size=_UNKNOWN) for _ in range(buffers - 1))],
@@ -157,10 +157,11 @@ def _tensor_map(entries: Mapping[str, int]) -> list[Any]:
     return [generated().TensorMapT(name=name, tensorIndex=index) for name, index in entries.items()]
 
 
-def _code(op: str, version: int) -> Any:
-    number = _numbers("BuiltinOperator")[op]
+def _code(op: str, custom: bool, version: int) -> Any:
+    number = _numbers("BuiltinOperator")["CUSTOM" if custom else op]
     old = min(number, _LARGEST_OLD_CODE)
-    return generated().OperatorCodeT(deprecatedBuiltinCode=old, version=version, builtinCode=number)
+    code = op if custom else None
+    return generated().OperatorCodeT(deprecatedBuiltinCode=old, customCode=code, version=version, builtinCode=number)
 
 
 def _tensor(tensor: Tensor) -> Any:
@@ -193,6 +194,7 @@ def _operator(operator: Operator, code: int) -> Any:
         outputs=list(operator.outputs),
         builtinOptionsType=_numbers("BuiltinOptions")[kind] if kind else 0,
         builtinOptions=operator.options,
+        customOptions=np.frombuffer(operator.custom_options, np.uint8) if operator.custom else None,
     )
 
 

@@ -146,6 +146,13 @@ class Builder:
             self.producers[wire] = operation
         return made
 
+    def emit_custom(self, code: str, inputs: Sequence[Wire | None], outputs: Sequence[Wire], options: bytes) -> None:
+        """Append a custom operator, whose kernel nobody here knows."""
+        operation = Operation("CUSTOM", list(inputs), list(outputs), {"code": code, "options": options})
+        self.operations.append(operation)
+        self.read.update(i for i in inputs if i is not None)
+        self.producers.update(dict.fromkeys(outputs, operation))
+
     def compute(self, op: str, *inputs: Wire, dims: Dims, dtype: str | None = None, **options: Any) -> Wire:
         """An operator on inputs of one element type; where its kernel is missing for it, in a wider one and cut back.
 

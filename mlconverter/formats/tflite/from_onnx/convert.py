@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlconverter.conversion import Conversion
 from mlconverter.formats.tflite.from_onnx.builder import Builder
+from mlconverter.formats.tflite.from_onnx.custom import set_apart
 from mlconverter.formats.tflite.from_onnx.file import file_of
 from mlconverter.formats.tflite.from_onnx.half import halved
 from mlconverter.formats.tflite.from_onnx.native import with_native_kernels
@@ -30,7 +31,8 @@ def convert(hub: HubModel, options: ConvertOptions) -> Conversion:
         UnsupportedOpsError: with every operator that cannot be translated.
         TranslationError: a node is inconsistent.
     """
-    model = normalise(hub.model)
+    source, left = set_apart(hub.model, options.allow_custom, translates.route) if options.allow_custom else (hub.model, ())
+    model = normalise(source)
     if spell_out_quantised(model):
         model = normalise(model)
     model = expand(model, translates)
@@ -40,4 +42,4 @@ def convert(hub: HubModel, options: ConvertOptions) -> Conversion:
     graph = with_native_kernels(Translation(model, builder).run(), builder.grids)
     graph, notes = halved(graph) if options.weights == "float16" else (graph, ())
     result = TFLiteModel(file_of(graph, hub.signature))
-    return Conversion(result, hub.signature, (*hub.notes, *notes))
+    return Conversion(result, hub.signature, (*hub.notes, *left, *notes))

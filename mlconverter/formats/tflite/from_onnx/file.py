@@ -39,15 +39,17 @@ def _add(graph: Graph, subgraphs: list[Subgraph], buffers: _Buffers) -> int:
     operators = []
     for index, operation in enumerate(graph.needed()):
         parts = {field: _add(part, subgraphs, buffers) for field, part in operation.graphs.items()}
+        custom = operation.op == "CUSTOM"
         operators.append(
             Operator(
                 index=index,
-                op=operation.op,
-                custom=False,
+                op=operation.options["code"] if custom else operation.op,
+                custom=custom,
                 version=operation.version,
                 inputs=tuple(-1 if i is None else tensors.number(i) for i in operation.inputs),
                 outputs=tuple(map(tensors.number, operation.outputs)),
-                options=options(operation.op, **operation.options, **parts),
+                options=None if custom else options(operation.op, **operation.options, **parts),
+                custom_options=operation.options["options"] if custom else b"",
             )
         )
     taken, given = (tuple(map(tensors.number, wires)) for wires in (graph.inputs, graph.outputs))

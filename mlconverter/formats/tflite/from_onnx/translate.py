@@ -11,6 +11,7 @@ import onnx_ir as ir
 from mlconverter.errors import TranslationError
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.from_onnx.builder import Builder
+from mlconverter.formats.tflite.from_onnx.custom import custom
 from mlconverter.formats.tflite.from_onnx.kernels import STORED
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.sizes import ints_of, settled, shape_of
@@ -31,6 +32,7 @@ from mlconverter.formats.tflite.from_onnx.values import (
 from mlconverter.hub.evaluate import evaluate, evaluates
 from mlconverter.hub.forms import Form, forms_of
 from mlconverter.hub.io import dim_of, numpy_name
+from mlconverter.hub.model import CUSTOM_DOMAIN
 from mlconverter.hub.nodes import Call, call_of, opset_of, version_of
 from mlconverter.hub.normalise import is_weight
 from mlconverter.hub.refusing import Refusals
@@ -240,6 +242,9 @@ class Translation:
     # -- what becomes operators --------------------------------------------------------------------------------------
 
     def _computed(self, call: Call, inputs: list[Value | None]) -> Sequence[Value | Stored]:
+        node = self.builder.node
+        if node is not None and node.domain == CUSTOM_DOMAIN:
+            return custom(self.builder, node, [self._settled(i) for i in inputs], call.attributes)
         translator = translates.find(call.op, call.version)
         assert translator is not None
         expected = forms_of(translator.function).of(len(inputs))
@@ -262,6 +267,10 @@ class Translation:
         if Runtime in form:
             return self._lifted(value) if isinstance(value, Constant) else value
         raise Refused(f"its input {position} is computed while the model runs")
+
+    def _settled(self, value: Value | None) -> Operand | None:
+        """A value as a tensor."""
+        return self._materialised(value) if isinstance(value, Sizes) else value
 
     def _lifted(self, constant: Constant) -> Runtime:
         """A constant for a translator that takes what is computed."""

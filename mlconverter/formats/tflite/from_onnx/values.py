@@ -245,7 +245,7 @@ class Operation:
 
     Attributes:
         inputs: ``None`` for an optional input that is left out.
-        options: fields of its options table.
+        options: fields of its options table; of a custom operator its code and its options.
         graphs: the subgraphs that it runs, by the field of its options that names each.
     """
 
