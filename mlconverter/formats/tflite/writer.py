@@ -16,6 +16,7 @@ import flatbuffers
 import numpy as np
 
 from mlconverter.errors import ConversionError
+from mlconverter.formats.tflite.metadata import About, attach
 from mlconverter.formats.tflite.schema import MAGIC, OPTIONS, generated, names
 from mlconverter.formats.tflite.structure import Array, Extent, Model, Operator, SignatureDef, Subgraph, Tensor
 from mlconverter.signature import Quantization
@@ -55,7 +56,7 @@ def write(
     subgraphs: Sequence[Subgraph],
     buffers: Sequence[Array | Callable[[], Array]],
     signature: SignatureDef,
-    description: str = "mlconverter",
+    about: About | None = None,
 ) -> Model:
     """A file with one signature, as reading it gives it back.
 
@@ -64,14 +65,16 @@ def write(
         buffers: the constants from number 1 on, in any memory layout, or functions that make them, called when their turn
             comes to be written. Each is as large as the tensors that refer to it.
         signature: names of inputs and outputs.
-        description: what wrote the file.
+        about: what the file says of itself. Its metadata stand within the flatbuffer, where their readers look for them.
 
     Raises:
         ConversionError: a constant does not fit its tensor.
     """
-    flat = bytearray(_pack(subgraphs, len(buffers) + 1, signature, description))
+    about = about or About()
+    flat = bytearray(_pack(subgraphs, len(buffers) + 1, signature, about))
     extents, end = _extents(subgraphs, len(buffers), len(flat))
-    for place, extent in zip(_places(flat), extents, strict=True):
+    places, inner = _places(flat, len(buffers))
+    for place, extent in zip(places, extents, strict=True):
         for at, value in zip(place, (extent.offset, extent.length), strict=True):
             struct.pack_into("<Q", flat, at, value)
     output = io.BytesIO()
@@ -82,14 +85,16 @@ def write(
     with output.getbuffer() as memory:
         for number, (buffer, extent) in enumerate(zip(buffers, extents, strict=True), 1):
             _put(memory, extent, buffer() if callable(buffer) else buffer, number)
+    if about.files:
+        attach(output, about.files)
     return Model(
         data=output.getvalue(),  # the same memory, not a copy of it
         version=SCHEMA_VERSION,
-        description=description,
+        description=about.description,
         subgraphs=tuple(subgraphs),
-        buffers=(Extent(0, 0), *extents),
+        buffers=(Extent(0, 0), *extents, *inner),
         signatures=(signature,),
-        metadata={},
+        metadata={name: number for number, name in enumerate(about.entries, len(buffers) + 1)},
     )
 
 
@@ -112,15 +117,18 @@ def _put(memory: memoryview, extent: Extent, array: Array, number: int) -> None:
     place[...] = array
 
 
-def _places(flat: bytearray) -> list[tuple[int, int]]:
-    """Where in the flatbuffer the offset and the size of each buffer stand, but for the first, which has neither."""
+def _places(flat: bytearray, count: int) -> tuple[list[tuple[int, int]], list[Extent]]:
+    """Where in the flatbuffer the offset and the size of each constant stand, and where the data of the other buffers."""
     schema = generated()
     root = schema.Model.GetRootAs(flat, 0)
-    tables = [root.Buffers(i)._tab for i in range(root.BuffersLength())]
-    return [(t.Pos + t.Offset(6), t.Pos + t.Offset(8)) for t in tables[1:]]
+    tables = [root.Buffers(i) for i in range(1, root.BuffersLength())]
+    places = [(t._tab.Pos + t._tab.Offset(6), t._tab.Pos + t._tab.Offset(8)) for t in tables[:count]]
+    lengths = [t.DataLength() for t in tables[count:]]
+    starts = [t._tab.Vector(t._tab.Offset(4)) if n else 0 for t, n in zip(tables[count:], lengths, strict=True)]
+    return places, list(map(Extent, starts, lengths))
 
 
-def _pack(subgraphs: Sequence[Subgraph], buffers: int, signature: SignatureDef, description: str) -> bytes:
+def _pack(subgraphs: Sequence[Subgraph], buffers: int, signature: SignatureDef, about: About) -> bytes:
     schema = generated()
     codes: dict[tuple[str, bool, int], int] = {}
     graphs = [
@@ -137,8 +145,13 @@ def _pack(subgraphs: Sequence[Subgraph], buffers: int, signature: SignatureDef, 
         version=SCHEMA_VERSION,
         operatorCodes=[_code(*code) for code in codes],
         subgraphs=graphs,
-        description=description,
-        buffers=[schema.BufferT(), *(schema.BufferT(offset=_UNKNOWN, size=_UNKNOWN) for _ in range(buffers - 1))],
+        description=about.description,
+        buffers=[
+            schema.BufferT(),
+            *(schema.BufferT(offset=_UNKNOWN, size=_UNKNOWN) for _ in range(buffers - 1)),
+            *(schema.BufferT(data=np.frombuffer(content, np.uint8)) for content in about.entries.values()),
+        ],
+        metadata=[schema.MetadataT(name=name, buffer=number) for number, name in enumerate(about.entries, buffers)],
         signatureDefs=[
             schema.SignatureDefT(
                 inputs=_tensor_map(signature.inputs),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mlconverter.errors import ConversionError
+from mlconverter.formats.tflite.metadata import About
 from mlconverter.formats.tflite.model import TFLiteModel
 from mlconverter.formats.tflite.schema import load
 from mlconverter.formats.tflite.structure import Model, Operator, SignatureDef, Subgraph, Tensor
@@ -43,7 +44,7 @@ def reread(written: Model) -> Model:
 
 def test_what_is_written_is_read():
     written = graph(constant(), fusedActivationFunction=1)
-    model = reread(write([written], [C], SIGNATURE, "a test"))
+    model = reread(write([written], [C], SIGNATURE, About("a test")))
     (read,) = model.subgraphs
     assert read.tensors == written.tensors
     assert (read.inputs, read.outputs, read.name) == (written.inputs, written.outputs, "main")

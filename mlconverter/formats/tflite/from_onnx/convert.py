@@ -10,6 +10,7 @@ from mlconverter.formats.tflite.from_onnx.half import halved
 from mlconverter.formats.tflite.from_onnx.native import with_native_kernels
 from mlconverter.formats.tflite.from_onnx.ops import translates
 from mlconverter.formats.tflite.from_onnx.translate import Translation
+from mlconverter.formats.tflite.metadata import about_onnx
 from mlconverter.formats.tflite.model import TFLiteModel
 from mlconverter.hub.activations import recognise_activations
 from mlconverter.hub.expand import expand
@@ -41,5 +42,5 @@ def convert(hub: HubModel, options: ConvertOptions) -> Conversion:
     builder = Builder()
     graph = with_native_kernels(Translation(model, builder).run(), builder.grids)
     graph, notes = halved(graph) if options.weights == "float16" else (graph, ())
-    result = TFLiteModel(file_of(graph, hub.signature))
+    result = TFLiteModel(file_of(graph, hub.signature, about_onnx(hub.model)))
     return Conversion(result, hub.signature, (*hub.notes, *left, *notes))

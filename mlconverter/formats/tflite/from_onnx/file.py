@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.values import Array, Dims, Graph, Wire
+from mlconverter.formats.tflite.metadata import About
 from mlconverter.formats.tflite.structure import Model, Operator, SignatureDef, Subgraph, Tensor
 from mlconverter.formats.tflite.writer import options, write
 from mlconverter.signature import IOSignature
@@ -16,19 +17,20 @@ LONGEST_KEY = 64
 """Bytes of a constant by which candidates for being equal are found."""
 
 
-def file_of(graph: Graph, signature: IOSignature) -> Model:
+def file_of(graph: Graph, signature: IOSignature, about: About | None = None) -> Model:
     """The file.
 
     Args:
         graph: the model, with one input and one output for each of the signature; operators that no output needs are left out.
         signature: the names under which inputs and outputs are known.
+        about: what the file says of itself.
     """
     buffers = _Buffers()
     subgraphs: list[Subgraph] = []
     _add(graph, subgraphs, buffers)
     taken, given = subgraphs[0].inputs, subgraphs[0].outputs
     names = dict(zip(signature.input_names, taken, strict=True)), dict(zip(signature.output_names, given, strict=True))
-    return write(subgraphs, buffers.listed, SignatureDef(signature.key, 0, *names))
+    return write(subgraphs, buffers.listed, SignatureDef(signature.key, 0, *names), about)
 
 
 def _add(graph: Graph, subgraphs: list[Subgraph], buffers: _Buffers) -> int:

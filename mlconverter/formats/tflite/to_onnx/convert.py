@@ -11,6 +11,7 @@ import onnx_ir as ir
 from mlconverter.errors import TranslationError, UnsupportedOp, UnsupportedOpsError
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.buffers import source_key
+from mlconverter.formats.tflite.metadata import about_file, say
 from mlconverter.formats.tflite.schema import load
 from mlconverter.formats.tflite.signature import Border, border_of
 from mlconverter.formats.tflite.sparsity import flat_positions
@@ -137,6 +138,7 @@ class _Graph:
             name=self._subgraph.name or "main",
         )
         model = ir.Model(graph, ir_version=IR_VERSION, producer_name="mlconverter")
+        say(about_file(self._model), model)
         hub = HubModel(model, self._border.signature, self._b.links)
         others = [s.key for s in self._model.signatures if s.key != self._border.key]
         if others:
