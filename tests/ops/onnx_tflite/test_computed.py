@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from mlconverter import Converter
+from mlconverter.errors import UnsupportedOpsError
 from tests.ops.onnx_torch.models import FLOAT
 
 from .check import check
@@ -143,3 +145,52 @@ def test_where_elements_are_put(axis, reduction):
         places = np.moveaxis(np.broadcast_to(np.arange(3)[:, None, None] - 1, (3, 3, 3)), 0, axis).copy()
     updates = rng.normal(size=(3, 3, 3)).astype(np.float32)
     check(*computed("ScatterElements", [X, places, updates], X.shape, axis=axis, reduction=reduction))
+
+
+# -- sizes of images ---------------------------------------------------------------------------------------------------
+
+IMAGE = np.random.default_rng(0).normal(size=(2, 3, 5, 6)).astype(np.float32)
+WAYS = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("size", [(7, 9), (3, 12), (1, 1), (1, 4), (10, 2), (5, 6)], ids=str)
+@pytest.mark.parametrize("along", ["all", "the image"])
+def test_sizes_of_an_image(along, size, way):
+    """Those that are no input of the model are known: the batch and the channels stay what they are."""
+    sizes = [None, None, ints(2, 3, *size)] if along == "all" else [None, None, ints(*size)]
+    axes = {} if along == "all" else {"axes": [2, 3]}
+    model, feeds = computed(
+        "Resize", [IMAGE, *sizes], [2, 3, "h", "w"], 18, mode="linear", coordinate_transformation_mode=way, **axes
+    )
+    check(model, feeds)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("size", [(7, 9), (1, 1), (3, 1)], ids=str)
+def test_an_image_as_large_as_another(size, way):
+    """The sizes of the one are those of the other, with batch, height and width free, or what is computed from them."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["first"], end=2),
+        helper.make_node("Shape", ["y"], ["last"], start=2),
+        helper.make_node("Concat", ["first", "last"], ["whole"], axis=0),
+        helper.make_node("Resize", ["x", "", "", "whole"], ["z"], mode="linear", coordinate_transformation_mode=way),
+        helper.make_node("Mul", ["last", "factor"], ["larger"]),
+        helper.make_node("Concat", ["first", "larger"], ["more"], axis=0),
+        helper.make_node("Resize", ["x", "", "", "more"], ["u"], mode="linear", coordinate_transformation_mode=way),
+    ]
+    shapes = {"x": ["n", "c", "h", "w"], "y": ["m", 4, "height", "width"]}
+    infos = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in shapes.items()]
+    infos.append(helper.make_tensor_value_info("factor", TensorProto.INT64, [2]))
+    outputs = [helper.make_tensor_value_info(name, FLOAT, None) for name in "zu"]
+    graph = helper.make_graph(nodes, "graph", infos, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    for batch in (1, 2):
+        check(model, {"x": IMAGE[:batch], "y": np.zeros((3, 4, *size), np.float32), "factor": ints(1, 2)})
+
+
+@pytest.mark.parametrize("mode", ["nearest", "cubic"])
+def test_what_litert_takes_other_elements_for_is_refused(mode):
+    model, _ = computed("Resize", [IMAGE, None, None, ints(2, 3, 7, 9)], [2, 3, "h", "w"], 18, mode=mode)
+    with pytest.raises(UnsupportedOpsError, match="of a size that only the run time knows"):
+        Converter(model, verify=False).to_tflite()

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.from_onnx.kernels import DATA_INPUT, KERNELS, ORDERS, STORED, fitting, refusal
 from mlconverter.formats.tflite.from_onnx.ops import Refused
+from mlconverter.formats.tflite.from_onnx.sizes import ints_of
 from mlconverter.formats.tflite.from_onnx.values import (
     Array,
     Constant,
@@ -447,11 +448,18 @@ class Builder:
         return self._forms[key]
 
     def elements(self, value: Runtime) -> Ints:
-        """Integers that are computed, one by one.
+        """Integers that are computed, one by one; those that were joined to them as what they were before.
 
         Raises:
             Refused: how many there are is only known at run time.
         """
+        if value.parts:
+            joined = Ints()
+            for part in value.parts:
+                ints = self.elements(part) if isinstance(part, Runtime) else ints_of(part)
+                assert ints is not None
+                joined.extend(ints)
+            return joined
         (count,) = value.dims or (1,)
         if count is None:
             raise Refused("a vector whose length only the run time knows")

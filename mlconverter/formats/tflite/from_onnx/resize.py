@@ -13,9 +13,10 @@ from mlconverter.formats.tflite.from_onnx.builder import Builder
 from mlconverter.formats.tflite.from_onnx.elementwise import kept
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.resampling import common_scale, crop_positions, kernel_matrix, picked, resampled
-from mlconverter.formats.tflite.from_onnx.slicing import gathered
+from mlconverter.formats.tflite.from_onnx.slicing import Part, gathered, sliced
 from mlconverter.formats.tflite.from_onnx.values import Array, Constant, Ints, Runtime, Size, Stored, Wire
 from mlconverter.formats.tflite.layout import channels_last
+from mlconverter.hub.io import dim_of
 
 
 @translates("Resize", 11, 13, 18, 19)
@@ -24,7 +25,7 @@ def resize(
     x: Runtime,
     roi: Constant | Runtime | None = None,
     scales: Constant | None = None,
-    sizes: Ints | None = None,
+    sizes: Ints | Runtime | None = None,
     *,
     mode: str,
     coordinate_transformation_mode: str,
@@ -39,6 +40,8 @@ def resize(
     """Resize → RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR; GATHER or FULLY_CONNECTED where LiteRT takes other elements."""
     factors = None if scales is None or not scales.value.size else [float(s) for s in scales.value.reshape(-1)]
     along = [a % x.rank for a in axes] if axes is not None else list(range(x.rank))
+    if isinstance(sizes, Runtime):
+        sizes = Ints(_said(b, x, axis, size) for axis, size in zip(along, b.elements(sizes), strict=True))
     if factors is None and keep_aspect_ratio_policy != "stretch":
         assert sizes is not None
         befores = [n for a in along if (n := x.dims[a]) is not None]
@@ -83,6 +86,14 @@ def resize(
         )
         stored = resampled(b, kept(stored), axis, matrix, outside, extrapolation_value)
     return stored
+
+
+def _said(b: Builder, x: Runtime, axis: int, size: int | Size) -> int | Size:
+    """A size that is computed; that of the operand where the model says that the batch or the channels stay as many."""
+    assert b.node is not None
+    shapes = [None if v is None else v.shape for v in (b.node.inputs[0], b.node.outputs[0])]
+    before, after = (None if shape is None else dim_of(shape[axis]) for shape in shapes)
+    return x.length(axis) if axis < 2 and before is not None and before == after else size
 
 
 @translates("Resize", 10)
@@ -142,7 +153,7 @@ def _resized(b: Builder, x: Runtime, targets: dict[int, Target], mode: str, coor
     if not changed:
         return x.first
     if x.rank == 4 and set(changed) <= {2, 3} and (option := _native(changed, mode, coordinates, rounding)) is not None:
-        image = b.image(x)
+        image = b.image(_first_alone(b, x, changed) if mode == "linear" and coordinates == "pytorch_half_pixel" else x)
         height, width = (changed[a].size if a in changed else x.length(a) for a in (2, 3))
         dims = (image.dims[0], *(s if isinstance(s, int) else None for s in (height, width)), image.dims[3])
         op = "RESIZE_BILINEAR" if mode == "linear" else "RESIZE_NEAREST_NEIGHBOR"
@@ -160,12 +171,24 @@ def _resized(b: Builder, x: Runtime, targets: dict[int, Target], mode: str, coor
     return Stored(wire, order)
 
 
+def _first_alone(b: Builder, x: Runtime, targets: dict[int, Target]) -> Runtime:
+    """What becomes of a length that turns out to be 1 is the first element, as torch has it, and not the one in the middle."""
+    parts = {}
+    for axis, target in targets.items():
+        if isinstance(target.size, Size) and not target.scale:
+            more = Size("MINIMUM", (target.size - 1, 1))
+            parts[axis] = Part(0, 1 + more * (target.before - 1), 1, None)
+    return kept(sliced(b, x.first, parts)) if parts else x
+
+
 SAME_BY_SIZES: dict[str, dict[str, bool]] = {
     "asymmetric": {},
     "half_pixel": {"halfPixelCenters": True},
     "align_corners": {"alignCorners": True},
 }
 """LiteRT's options for coordinates that it computes alike from the sizes alone."""
+
+SAME_BY_SIZES["pytorch_half_pixel"] = SAME_BY_SIZES["half_pixel"]
 
 
 def _native(targets: dict[int, Target], mode: str, coordinates: str, rounding: str) -> dict[str, Any] | None:

@@ -163,7 +163,10 @@ class Translation:
         try:
             inputs = [self._input(i) for i in call.inputs]
             results = self._known(call, inputs) or self._computed(call, inputs)
-            return [self._result(o, r) for o, r in zip(node.outputs, results, strict=False)]
+            bound = [self._result(o, r) for o, r in zip(node.outputs, results, strict=False)]
+            if call.op == "Concat" and isinstance(bound[0], Runtime) and bound[0].rank == 1:
+                bound[0].parts = tuple(i for i in inputs if i is not None)
+            return bound
         except Refused as refused:
             self.refusals.add(node, version, f"{refused}")
         except _Lost:

@@ -83,6 +83,7 @@ class Runtime:
         dtype: of the ONNX value; half precision is computed in single precision.
         orders: tensors by order; the first is the one that its operator gave.
         sole: one node alone reads it, and it is no output of the graph.
+        parts: the vectors that it joins, where it is a vector that joins others.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Runtime:
     dtype: str
     orders: dict[Order, Wire]
     sole: bool = False
+    parts: tuple[Value, ...] = ()
 
     @property
     def rank(self) -> int:
