@@ -30,6 +30,17 @@ def tflite(module: nn.Module, given: Callable[[int], tuple[torch.Tensor, ...]], 
     return made
 
 
+class Beside(nn.Module):
+    """Modules that read the same input."""
+
+    def __init__(self, *modules: nn.Module) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(modules)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(module(x) for module in self.parts)
+
+
 # -- weights -----------------------------------------------------------------------------------------------------------
 
 
@@ -76,13 +87,13 @@ TRANSPOSED = {
 }
 
 
-@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
 @pytest.mark.parametrize("given", [{}, {"stride": 2, "padding": 1, "output_padding": 1}, {"groups": 2, "stride": 2}], ids=str)
 @pytest.mark.parametrize("kind", TRANSPOSED)
-def test_a_transposed_convolution_with_a_normalisation(kind, given, bias):
+def test_a_transposed_convolution_with_a_normalisation(kind, given):
     """The normalisation was folded into a bias that was not there, or along the wrong axis of the filter."""
     layer, norm, sizes = TRANSPOSED[kind]
-    tflite(seeded(nn.Sequential(layer(4, 6, 3, bias=bias, **given), norm(6), nn.ReLU())), normal(4, *sizes))
+    made = [nn.Sequential(layer(4, 6, 3, bias=bias, **given), norm(6), nn.ReLU()) for bias in (False, True)]
+    tflite(seeded(Beside(*made)), normal(4, *sizes))
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -122,13 +133,12 @@ def test_an_encoder_and_a_decoder(size):
     tflite(random(Skipping()), normal(3, *size), 1, 3)
 
 
-@pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("layer", [nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d], ids=lambda c: c.__name__)
-def test_groups_and_biases(layer, groups, bias):
+def test_groups_and_biases(layer, groups):
     """Groups were one, and a transposed convolution's bias was lost."""
     sizes = (7,) if layer in (nn.Conv1d, nn.ConvTranspose1d) else (6, 7)
-    tflite(layer(4, 8, 3, stride=2, groups=groups, bias=bias), normal(4, *sizes))
+    tflite(Beside(*(layer(4, 8, 3, stride=2, groups=groups, bias=bias) for bias in (False, True))), normal(4, *sizes))
 
 
 # -- the batch ---------------------------------------------------------------------------------------------------------
@@ -279,11 +289,11 @@ def test_writes_in_place(sizes, kind):
 
 
 @pytest.mark.parametrize("counted", [True, False])
-@pytest.mark.parametrize("given", [(3, 2, 1), (3, 2, 0), (2, 3, 1), ((3, 2), (2, 3), (1, 0)), (3, 1, 1)], ids=str)
 @pytest.mark.parametrize("sizes", [(7, 7), (8, 9)], ids=str)
-def test_averages_with_sizes_rounded_up(sizes, given, counted):
+def test_averages_with_sizes_rounded_up(sizes, counted):
     """The windows at the end were divided by what they do not hold, or were left out."""
-    tflite(nn.AvgPool2d(*given, ceil_mode=True, count_include_pad=counted), normal(7, *sizes))
+    windows = [(3, 2, 1), (3, 2, 0), (2, 3, 1), ((3, 2), (2, 3), (1, 0)), (3, 1, 1)]
+    tflite(Beside(*(nn.AvgPool2d(*w, ceil_mode=True, count_include_pad=counted) for w in windows)), normal(7, *sizes))
 
 
 @pytest.mark.parametrize("layer", ["AvgPool1d", "MaxPool1d", "MaxPool2d", "AvgPool3d", "MaxPool3d"])
@@ -296,5 +306,4 @@ def test_poolings_with_sizes_rounded_up(layer):
 @pytest.mark.parametrize("sizes", [(17, 18), (20, 20)], ids=str)
 def test_strides_longer_than_the_window(sizes, stride):
     """LiteRT's padding to the same size gives zeros there."""
-    tflite(nn.Conv2d(4, 6, 3, stride), normal(4, *sizes), 1, 3)
-    tflite(nn.Conv2d(4, 6, 3, stride, padding=1), normal(4, *sizes), 1, 3)
+    tflite(Beside(nn.Conv2d(4, 6, 3, stride), nn.Conv2d(4, 6, 3, stride, padding=1)), normal(4, *sizes), 1, 3)
