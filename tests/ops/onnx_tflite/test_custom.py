@@ -183,6 +183,12 @@ def test_the_result_is_neither_verified_nor_wrong(proto):
         made.runner()
 
 
+def test_a_name_that_nothing_has_is_noted():
+    converter = Converter(layers())
+    converter.to_tflite(allow_custom=[THING, "Thing"])
+    assert "No node is a Thing, which allow_custom names." in converter.report.steps[0].notes
+
+
 def test_on_the_command_line(tmp_path):
     source, target = tmp_path / "in.onnx", tmp_path / "out.tflite"
     onnx.save(layers(), source)

@@ -43,11 +43,11 @@ def set_apart(model: ir.Model, names: Iterable[str], route: str) -> tuple[ir.Mod
     Raises:
         UnsupportedOpsError: with every such node that no custom operator can say.
     """
-    copy, wanted = model.clone(), set(names)
+    copy, wanted = model.clone(), list(dict.fromkeys(names))
     graphs: list[ir.Graph | ir.Function] = [copy.graph, *copy.functions.values()]
     found = [n for graph in graphs for n in ir.traversal.RecursiveGraphIterator(graph) if op_name(n) in wanted]
     infer_shapes(copy)
-    refusals, counts = Refusals(route), dict.fromkeys(map(op_name, found), 0)
+    refusals, counts = Refusals(route), dict.fromkeys(wanted, 0)
     for node in found:
         reason = _refusal(node)
         if reason is not None:
@@ -60,7 +60,12 @@ def set_apart(model: ir.Model, names: Iterable[str], route: str) -> tuple[ir.Mod
                 node.attributes[name] = ir.convenience.convert_attribute(name, value)
         node.domain = CUSTOM_DOMAIN
     copy.opset_imports[CUSTOM_DOMAIN] = 1
-    return copy, tuple(f"Custom operator, which the runtime needs a kernel for: {op} ({n}x)." for op, n in counts.items())
+    return copy, tuple(
+        f"Custom operator, which the runtime needs a kernel for: {op} ({n}x)."
+        if n
+        else f"No node is a {op}, which allow_custom names."
+        for op, n in counts.items()
+    )
 
 
 def _refusal(node: ir.Node) -> str | None:
