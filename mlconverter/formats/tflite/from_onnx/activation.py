@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlconverter.formats.tflite.from_onnx.builder import Builder
-from mlconverter.formats.tflite.from_onnx.fusing import activate
+from mlconverter.formats.tflite.from_onnx.fusing import activate, scaled
 from mlconverter.formats.tflite.from_onnx.ops import Refused, translates
 from mlconverter.formats.tflite.from_onnx.values import Constant, Operand, Runtime, Stored, Wire
 from mlconverter.formats.tflite.layout import logical
@@ -50,10 +50,13 @@ def hard_swish(b: Builder, x: Runtime) -> Stored:
 
 @translates("HardSigmoid", 1, 6, 22)
 def hard_sigmoid(b: Builder, x: Runtime, *, alpha: float, beta: float, consumed_inputs: Any = None) -> Stored:
-    """HardSigmoid → MUL, ADD, RELU_0_TO_1 as MAXIMUM and MINIMUM; RELU6 behind the ADD for a slope of 1/6."""
+    """HardSigmoid → MUL, ADD, RELU_0_TO_1 as MAXIMUM and MINIMUM; RELU6 of a sum for a slope of 1/6, or of a moved bias."""
     wire, order = x.first
     if alpha == np.float32(1 / 6) or abs(alpha - 1 / 6) < 1e-7:
-        moved = b.emit("ADD", wire, b.scalar(beta * 6, wire.dtype), dims=wire.dims, fusedActivationFunction=3)
+        if x.rank and scaled(b, x, order[-1], None, np.array([beta * 6], np.float32)) is not None:
+            moved = activate(b, x, "RELU6").wire
+        else:
+            moved = b.emit("ADD", wire, b.scalar(beta * 6, wire.dtype), dims=wire.dims, fusedActivationFunction=3)
         return Stored(b.emit("MUL", moved, b.scalar(1 / 6, wire.dtype), dims=wire.dims), order)
     sloped = b.emit("MUL", wire, b.scalar(alpha, wire.dtype), dims=wire.dims)
     moved = b.emit("ADD", sloped, b.scalar(beta, wire.dtype), dims=wire.dims, fusedActivationFunction=1)
