@@ -51,6 +51,14 @@ def test_constants_of_other_axes_do_not(shape):
     assert operators(made)["ADD"] == 1
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_hard_sigmoid_moves_the_bias_before_it(bias):
+    weights = {"w": weight(4, 3, 3, 3), **({"b": weight(4)} if bias else {})}
+    nodes = [node("Conv", "x w b" if bias else "x w", "a"), node("HardSigmoid", "a", "y", alpha=1 / 6, beta=0.5)]
+    made = check(model(nodes, {"x": (N, 3, 5, 6)}, {"y": FLOAT}, weights))
+    assert fused(made) == [("TRANSPOSE", 0), ("CONV_2D", 3), ("MUL", 0), ("TRANSPOSE", 0)]
+
+
 def test_what_two_read_is_not_fused():
     nodes = [node("Conv", "x w", "a"), node("Relu", "a", "b"), node("Add", "a b", "y")]
     made = check(model(nodes, {"x": (N, 3, 5, 6)}, {"y": FLOAT}, {"w": weight(4, 3, 3, 3)}))
