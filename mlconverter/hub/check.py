@@ -197,8 +197,7 @@ def _node_problems(nodes: Iterable[onnx.NodeProto], scope: _Scope) -> Iterator[s
             yield f"{_title(node)} {problem}"
         for graph in _graphs(node):
             yield from _graph_problems(graph, scope)
-    made = {name for node in nodes for name in node.output if name}
-    if _in_order(nodes, made):
+    if _in_order(nodes):
         return
     makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
     cycle = _cycle({i: {makers[name] for name in _reads(node) if name in makers} for i, node in enumerate(nodes)})
@@ -206,9 +205,9 @@ def _node_problems(nodes: Iterable[onnx.NodeProto], scope: _Scope) -> Iterator[s
         yield f"the nodes {', '.join(_title(list(nodes)[i]) for i in cycle)} wait for one another"
 
 
-def _in_order(nodes: Iterable[onnx.NodeProto], made: set[str]) -> bool:
-    """Whether each node reads what those before it give; ``made`` is what all of them give."""
-    waiting = set(made)
+def _in_order(nodes: Iterable[onnx.NodeProto]) -> bool:
+    """Whether each node reads nothing that it or one behind it gives."""
+    waiting = {name for node in nodes for name in node.output if name}
     for node in nodes:
         if not waiting.isdisjoint(_reads(node)):
             return False

@@ -33,14 +33,20 @@ def load(proto: onnx.ModelProto, path: Path | None, held: dict[str, memoryview] 
     Raises:
         CorruptModelError: a file is missing, too short, or outside the model's folder; or there is no folder.
     """
-    for tensor in proto.graph.initializer if held is not None else ():
-        if held is not None and tensor.data_location == tensor.EXTERNAL and is_plain(tensor) and tensor.name not in held:
-            held[tensor.name] = memoryview(_elements(tensor, path))
-            tensor.ClearField("external_data")
+    if held is not None:
+        _hold(proto.graph, path, held)
     for tensor in tensors(proto):
         if tensor.data_location == tensor.EXTERNAL and not (held and tensor.name in held and not tensor.external_data):
             tensor.raw_data = _elements(tensor, path)
             tensor.ClearField("data_location")
+            tensor.ClearField("external_data")
+
+
+def _hold(graph: onnx.GraphProto, path: Path | None, held: dict[str, memoryview]) -> None:
+    """Read initializers, and leave them out of the graph."""
+    for tensor in graph.initializer:
+        if tensor.data_location == tensor.EXTERNAL and is_plain(tensor) and tensor.name not in held:
+            held[tensor.name] = memoryview(_elements(tensor, path))
             tensor.ClearField("external_data")
 
 

@@ -147,7 +147,7 @@ def _lift(model: ir.Model) -> None:
 
 def _drop_identities(model: ir.Model) -> None:
     """Take out Identity nodes, but for those that stop gradients."""
-    if sum(1 for _ in graphs(model)) > 1:  # the pass fails where a branch hands out a value from outside it
+    if len(graphs(model)) > 1:  # the pass fails where a branch hands out a value from outside it
         return
     stops = [node for node in model.graph if stops_gradient(node)]
     for node in stops:

@@ -19,9 +19,8 @@ from mlconverter.hub.model import BATCH, HubModel
 from mlconverter.hub.naming import Names
 from mlconverter.hub.nodes import Call, call_of, op_name, opset_of, version_of
 from mlconverter.hub.normalise import normalise
+from mlconverter.hub.walk import graphs_of
 from mlconverter.signature import TensorSpec
-
-_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 def batch_is_baked(hub: HubModel) -> bool:
@@ -74,7 +73,7 @@ def free_batch(hub: HubModel) -> HubModel:
 
 
 def _op(node: ir.Node, batches: dict[ir.Value, Batch], opsets: dict[str, int]) -> Op:
-    if any(a.type in _GRAPHS for a in node.attributes.values()):
+    if graphs_of(node):
         raise Mixes("runs graphs of its own, in which the batch is not followed")
     version = version_of(node, opsets)
     if version is None:

@@ -65,7 +65,7 @@ class Stepwise:
 
     def __bool__(self) -> bool:
         """Whether every operator is right."""
-        return self.compared > 0 and self.steps <= STEPS and all(self.outputs)
+        return self.steps <= STEPS and all(self.outputs)
 
 
 def stepwise(source: Runner, target: Runner, inputs: Mapping[str, Array], tolerances: Tolerances) -> Stepwise | None:
@@ -79,14 +79,16 @@ def stepwise(source: Runner, target: Runner, inputs: Mapping[str, Array], tolera
         own, theirs = source.intermediates(inputs), target.intermediates(inputs)
         pairs = ((n, _like(theirs[n], own[n])) for n in names if n in theirs and n in own)
         given = {name: value for name, value in pairs if value is not None}
+        if not given:
+            return None
         results = source.resumed(inputs, given)
     except MLConverterError:
         return None  # what does not run by its parts is judged as a whole
     steps = {n: int(np.abs(results[n].astype(np.int64) - v.astype(np.int64)).max(initial=0)) for n, v in given.items()}
-    worst = max(steps, key=lambda name: steps[name], default="")
+    worst = max(steps, key=lambda name: steps[name])
     outputs = [name for name in source.signature.output_names if name not in given]
     compared = compare_outputs({n: theirs[n] for n in outputs if n in theirs}, {n: results[n] for n in outputs}, tolerances)
-    return Stepwise(len(steps), steps.get(worst, 0), worst, compared)
+    return Stepwise(len(steps), steps[worst], worst, compared)
 
 
 def excused_by_steps(comparison: TensorComparison, found: Stepwise) -> TensorComparison:

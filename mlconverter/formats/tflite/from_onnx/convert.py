@@ -14,10 +14,10 @@ from mlconverter.formats.tflite.metadata import about_onnx
 from mlconverter.formats.tflite.model import TFLiteModel
 from mlconverter.hub.activations import recognise_activations
 from mlconverter.hub.expand import expand
-from mlconverter.hub.fused import spell_out_quantised
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
 from mlconverter.hub.refusing import refuse_unsupported
+from mlconverter.hub.spelled import spell_out
 from mlconverter.options import ConvertOptions
 
 
@@ -34,7 +34,7 @@ def convert(hub: HubModel, options: ConvertOptions) -> Conversion:
     """
     source, left = set_apart(hub.model, options.allow_custom, translates.route) if options.allow_custom else (hub.model, ())
     model = normalise(source)
-    if spell_out_quantised(model):
+    if spell_out(model):
         model = normalise(model)
     model = expand(model, translates)
     recognise_activations(model)

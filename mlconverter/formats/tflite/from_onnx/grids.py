@@ -65,7 +65,7 @@ def _constant_on(wire: Wire, grid: Quantization, axis: int | None, dtype: str, *
     if whole is None or not whole.size:
         return None
     limits = np.iinfo(dtype)
-    zero = 0 if symmetric or dtype == "int16" else _zero_for(whole, limits)
+    zero = 0 if symmetric else _zero_for(whole, limits)
     stored = whole + zero
     if stored.min() < limits.min or stored.max() > limits.max:
         return None

@@ -53,6 +53,7 @@ class Marked:
         self.readers: dict[Wire, list[Operation]] = defaultdict(list)
         self.makers: dict[Wire, Operation] = {}
         self.quantized: dict[Wire, list[Wire]] = defaultdict(list)
+        self._meant: dict[Wire, set[Quantization]] = defaultdict(set)  # by who quantises integers, and by who dequantises them
         for operation in self.operations:
             for wire in {i for i in operation.inputs if i is not None}:
                 self.readers[wire].append(operation)
@@ -60,6 +61,9 @@ class Marked:
                 self.makers[wire] = operation
                 if wire.meaning is not None and wire.dtype != "float32":
                     self.quantized[wire.meaning.other].append(wire)
+                    self._meant[wire].add(wire.meaning.grid)
+                elif wire.meaning is not None:
+                    self._meant[wire.meaning.other].add(wire.meaning.grid)
         self._known: dict[Wire, Quantization | None] = {}
         self.constants: dict[Operation, list[Wire | None]] = {}
         self.native = {o: found for o in self.operations if (found := self._result_of(o)) is not None}
@@ -80,8 +84,8 @@ class Marked:
         return self.native_grid(meaning.other, meaning.grid)
 
     def native_grid(self, integers: Wire, grid: Quantization) -> Quantization | None:
-        """What integers stand for as native kernels take them; ``None`` where they do not, or somebody else reads them."""
-        if len(grid.scale) > 1 or (integers.meaning is not None and integers.meaning.grid != grid):
+        """What integers stand for as native kernels take them; ``None`` where others take them for something else."""
+        if len(grid.scale) > 1 or self._meant[integers] != {grid}:
             return None
         if integers.dtype not in (*EIGHT_BITS, "int16") or (integers.dtype == "int16" and grid.zero_point != (0,)):
             return None

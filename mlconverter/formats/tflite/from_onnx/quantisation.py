@@ -51,7 +51,7 @@ def quantize_linear(
     integers = _saturated(b, kept(Stored(whole, steps.first.order)), start, wanted)
     grid = _grid(scale, zero)
     if grid is not None:
-        integers.wire.name, integers.wire.meaning = b.out_name(), Meaning(grid, x.first.wire)
+        integers.wire.name, integers.wire.meaning = b.out_name(), Meaning(grid, x.orders[integers.order])
     return integers
 
 
@@ -92,7 +92,7 @@ def dequantize_linear(
     whole = _real(b, x) if offset is None else kept(pointwise(b, "SUB", _real(b, x), _real(b, offset)))
     real = pointwise(b, "MUL", whole, factor)
     if isinstance(x, Runtime) and (grid := _grid(scale, zero)) is not None:
-        real.wire.meaning = Meaning(grid, x.first.wire)
+        real.wire.meaning = Meaning(grid, x.orders[real.order])
     return real
 
 

@@ -184,11 +184,10 @@ def _first_alone(b: Builder, x: Runtime, targets: dict[int, Target]) -> Runtime:
 SAME_BY_SIZES: dict[str, dict[str, bool]] = {
     "asymmetric": {},
     "half_pixel": {"halfPixelCenters": True},
+    "pytorch_half_pixel": {"halfPixelCenters": True},
     "align_corners": {"alignCorners": True},
 }
 """LiteRT's options for coordinates that it computes alike from the sizes alone."""
-
-SAME_BY_SIZES["pytorch_half_pixel"] = SAME_BY_SIZES["half_pixel"]
 
 
 def _native(targets: dict[int, Target], mode: str, coordinates: str, rounding: str) -> dict[str, Any] | None:
