@@ -8,6 +8,7 @@ from onnx import helper
 
 from mlconverter import Converter, verify
 from mlconverter.formats.tflite.model import TFLiteModel
+from tests.ops.onnx_tflite.check import check
 from tests.ops.quantised import CASES, KINDS, N, Net, Quantised
 
 WRITTEN_OUT = {"DIV", "ROUND", "CAST"}
@@ -84,6 +85,40 @@ def test_what_else_is_read_stays_in_single_precision():
     both = net.node("Add", net.rounded(y, 0.1), y)
     made = Converter(net.model(both)).to_tflite()
     assert "ROUND" in [o.op for o in made.structure.subgraphs[0].operators]
+
+
+def test_integers_that_are_read_in_two_ways_stay_in_single_precision():
+    net = Net()
+    net.inputs.append(helper.make_tensor_value_info("x", KINDS["int8"], ("batch", 3, 8, 7)))
+    one, other = (net.node("DequantizeLinear", "x", *net.grid(scale)) for scale in (0.03, 0.05))
+    y = net.node("Conv", one, net.weight(5, 3, 3, 3, axis=0), net.bias(5))
+    z = net.node("Conv", other, net.weight(5, 3, 3, 3, axis=0), net.bias(5, 0.05))
+    proto = net.model(net.node("Add", net.rounded(y, 0.1), net.rounded(z, 0.1)))
+    made = Converter(proto).to_tflite()
+    x = np.random.default_rng(0).integers(-128, 128, (2, 3, 8, 7)).astype(np.int8)
+    (want,) = ort.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    with made.runner() as runner:
+        (got,) = runner.run({"x": x}).values()
+    assert np.abs(got - want).max() <= 0.2001  # a step of each
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_places_of_the_largest_are_on_no_grid(kind: str):
+    net = Net(kind)
+    image, *grid = net.quantised((N, 3, 8, 6))
+    largest = net.node("MaxPool", image, outputs=2, kernel_shape=[2, 2], strides=[2, 2])
+    real = net.node("DequantizeLinear", largest, *grid)
+    places = net.node("Cast", f"{largest}_1", to=1)
+    check(net.model(net.node("Add", real, places)))
+
+
+def test_a_type_that_an_attribute_says_is_kept():
+    net = Net("int8")
+    net.inputs.append(helper.make_tensor_value_info("x", 1, ("batch", 3, 8, 7)))
+    scale = net.constant(0.03, np.float32)
+    y = net.node("QuantizeLinear", "x", scale, output_dtype=KINDS["int8"])
+    moved = net.node("Transpose", y, perm=[0, 2, 3, 1])
+    check(net.model(net.node("DequantizeLinear", moved, scale)))
 
 
 def two_steps_off(model: TFLiteModel) -> TFLiteModel:
