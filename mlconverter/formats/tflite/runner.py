@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import textwrap
+from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -77,7 +79,8 @@ class LiteRTRunner(BaseRunner):
             )
             interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
-            raise NotRunnableError(f"{self.name} does not run the model ({kernels} kernels): {error}") from error
+            reason = textwrap.shorten(str(error), 300, placeholder=" …")
+            raise NotRunnableError(f"{self.name} does not run the model ({kernels} kernels): {reason}") from error
         return interpreter
 
     def other_kernels(self) -> LiteRTRunner:
@@ -95,7 +98,8 @@ class LiteRTRunner(BaseRunner):
             self._run(fitting)
             graph = self._structure.subgraphs[0]
             tensors = [(graph.tensors[i].name, i) for operator in graph.operators for i in operator.outputs]
-            return {name: np.array(self._interpreter.get_tensor(i)) for name, i in tensors} | {
+            often = Counter(name for name, _ in tensors)  # a name that two tensors have tells neither
+            return {name: np.array(self._interpreter.get_tensor(i)) for name, i in tensors if often[name] == 1} | {
                 name: np.array(self._interpreter.get_tensor(i)) for name, i in self._outputs.items()
             }
         finally:

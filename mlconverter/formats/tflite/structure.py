@@ -25,6 +25,10 @@ NUMPY_DTYPES = frozenset(
 """The TFLite types that numpy stores element by element; the others (strings, 4-bit integers …) have no plain view."""
 
 
+WHOLE_DTYPES = frozenset("int8 uint8 int16 int32 int64".split())
+"""The types whose elements may stand for real numbers."""
+
+
 @dataclass(frozen=True, eq=False)
 class SparseDim:
     """How one traversed dimension of a sparse tensor is stored.
@@ -79,6 +83,16 @@ class Tensor:
     quantization_details: str | None = None
     sparsity: Sparsity | None = None
     is_variable: bool = False
+
+    @property
+    def grid(self) -> Quantization | None:
+        """How its integers stand for real numbers; ``None`` where it holds plain numbers."""
+        return self.quantization if self.dtype in WHOLE_DTYPES else None
+
+    @property
+    def real_dtype(self) -> str:
+        """The dtype of what it stands for."""
+        return self.dtype if self.grid is None else "float32"
 
     @property
     def size(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import onnx_ir as ir
 
 from mlconverter.formats.tflite.layout import positions
@@ -10,49 +12,42 @@ from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, needs_float, translates
 
 
+BOUNDS = {"RELU": (0, math.inf), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1), "RELU_0_TO_1": (0, 1)}
+
+
 def fused(b: Builder, value: ir.Value, activation: int, dtype: str = "float32") -> ir.Value:
     """The value after an operator's fused activation."""
-    name = ACTIVATIONS[activation]
-    if name == "RELU":
-        return b.emit("Relu", value)
-    if name == "RELU6":
-        return clip(b, value, 0, 6, dtype)
-    if name == "RELU_N1_TO_1":
-        return clip(b, value, -1, 1, dtype)
-    return value
-
-
-def clip(b: Builder, value: ir.Value, low: float, high: float, dtype: str) -> ir.Value:
-    """The value between two bounds."""
-    return b.emit("Clip", value, b.scalar(low, dtype), b.scalar(high, dtype))
+    bounds = BOUNDS.get(ACTIVATIONS[activation])
+    return value if bounds is None else b.clip(value, *bounds, dtype)
 
 
 @translates("RELU", 1, 2, 3)
 def relu(b: Builder, op: Op, x: Operand) -> Stored:
     """RELU → Relu."""
-    value, order = b.as_is(x)
-    return Stored(b.emit("Relu", value), order)
+    return _bounded(b, op, x)
 
 
 @translates("RELU6", 1, 2, 3)
 def relu6(b: Builder, op: Op, x: Operand) -> Stored:
     """RELU6 → Clip between 0 and 6."""
-    value, order = b.as_is(x)
-    return Stored(clip(b, value, 0, 6, x.dtype), order)
+    return _bounded(b, op, x)
 
 
 @translates("RELU_N1_TO_1", 1)
 def relu_n1_to_1(b: Builder, op: Op, x: Operand) -> Stored:
     """RELU_N1_TO_1 → Clip between -1 and 1."""
-    value, order = b.as_is(x)
-    return Stored(clip(b, value, -1, 1, x.dtype), order)
+    return _bounded(b, op, x)
 
 
 @translates("RELU_0_TO_1", 1)
 def relu_0_to_1(b: Builder, op: Op, x: Operand) -> Stored:
     """RELU_0_TO_1 → Clip between 0 and 1."""
+    return _bounded(b, op, x)
+
+
+def _bounded(b: Builder, op: Op, x: Operand) -> Stored:
     value, order = b.as_is(x)
-    return Stored(clip(b, value, 0, 1, x.dtype), order)
+    return Stored(b.clip(value, *BOUNDS[op.key], x.dtype), order)
 
 
 @translates("LEAKY_RELU", 1, 2, check=needs_float)

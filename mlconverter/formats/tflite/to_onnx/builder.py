@@ -13,14 +13,20 @@ from mlconverter.formats.tflite.layout import Order
 from mlconverter.formats.tflite.structure import Array
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Operand, Runtime, Stored
 from mlconverter.formats.tflite.to_onnx.weights import WeightTable
-from mlconverter.hub.weights import Transpose, WeightLink
+from mlconverter.hub.weights import WeightLink
+from mlconverter.signature import Quantization
 
 OPSET = 20
 """The ONNX operator set that is written: the first with Gelu, after Resize learned axes and reductions axes as inputs."""
 
+SIXTEEN_BITS = 21
+"""The first operator set that quantises to 16 bits."""
+
 IR_VERSION = 10
 
 INT64_MAX = int(np.iinfo(np.int64).max)
+
+UNLIMITED = (-np.inf, np.inf)
 
 
 class Builder:
@@ -38,15 +44,18 @@ class Builder:
         self._prefix = ""
         self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
         self._weights = WeightTable(self)
+        self._dequantized: dict[tuple[ir.Value, Quantization], ir.Value] = {}
+        self._limits = UNLIMITED
+        self.opset = OPSET
 
     @property
     def links(self) -> tuple[WeightLink, ...]:
         """How the initializers that are weights come from the file."""
         return tuple(self._weights.links)
 
-    def enter(self, name: str) -> None:
-        """Name the nodes that follow after an operator of the file."""
-        self._prefix = name
+    def enter(self, name: str, limits: tuple[float, float] = UNLIMITED) -> None:
+        """Name the nodes that follow after an operator of the file, whose results are quantised within limits."""
+        self._prefix, self._limits = name, limits
 
     # Nodes
 
@@ -68,6 +77,55 @@ class Builder:
             value.name = self.unique(f"{self._prefix}/{op_type}")
         self.nodes.append(node)
         return node.outputs
+
+    def clip(self, value: ir.Value, low: float, high: float, dtype: str = "float32") -> ir.Value:
+        """The operator's result between two bounds; quantising it may see to them already."""
+        below, above = self._limits[0] < low, self._limits[1] > high
+        if high == np.inf and below:
+            return self.emit("Relu", value) if low == 0 else self.emit("Max", value, self.scalar(low, dtype))
+        return self.emit("Clip", value, self.scalar(low, dtype), self.scalar(high, dtype)) if below or above else value
+
+    def quantize(self, stored: Stored, grid: Quantization, dtype: str) -> Stored:
+        """The integers that stand for real numbers."""
+        if dtype == "int16":
+            self.opset = SIXTEEN_BITS
+        if dtype != "int32":
+            return Stored(self.emit("QuantizeLinear", stored.value, *self._settings(grid, dtype)), stored.order)
+        # There is no QuantizeLinear to 32 bits, for which single precision would not do either.
+        steps = self.emit("Div", self.cast(stored.value, "float64"), self.scalar(np.float32(grid.scale[0]), "float64"))
+        whole = self.emit("Add", self.emit("Round", steps), self.scalar(grid.zero_point[0], "float64"))
+        limits = np.iinfo(dtype)
+        return Stored(
+            self.cast(
+                self.emit("Clip", whole, self.scalar(limits.min, "float64"), self.scalar(limits.max, "float64")), dtype
+            ),
+            stored.order,
+        )
+
+    def dequantize(self, whole: ir.Value, grid: Quantization, dtype: str) -> ir.Value:
+        """The real numbers that integers stand for; a grid's axis is a stored one."""
+        key = (whole, grid)
+        if key not in self._dequantized:
+            if dtype == "int16":
+                self.opset = SIXTEEN_BITS
+            attributes = {} if grid.axis is None else {"axis": grid.axis}
+            self._dequantized[key] = self.emit("DequantizeLinear", whole, *self._settings(grid, dtype), **attributes)
+        return self._dequantized[key]
+
+    def _settings(self, grid: Quantization, dtype: str) -> list[ir.Value]:
+        values = (np.asarray(grid.scale, np.float32), np.asarray(grid.zero_point, dtype))
+        scale, zero = (v.reshape(()) if grid.axis is None else v for v in values)
+        return [self.array(scale, "scale"), *([] if dtype == "int32" else [self.array(zero, "zero_point")])]
+
+    def whole(self, operand: Operand) -> Stored:
+        """The integers that stand for an operand, or itself where it is plain."""
+        if isinstance(operand, Constant):
+            return Stored(self.array(operand.whole, operand.name), layout.logical(operand.rank))
+        if operand.grid is None:
+            return operand.first
+        if operand.whole is None:
+            operand.whole = self.quantize(operand.first, operand.grid, operand.stored_dtype)
+        return operand.whole
 
     def cast(self, value: ir.Value, dtype: str) -> ir.Value:
         """The value converted to another dtype."""
@@ -126,12 +184,7 @@ class Builder:
         """
         order = layout.logical(operand.rank) if order is None else order
         if isinstance(operand, Constant):
-            moved = (
-                operand
-                if order == layout.logical(operand.rank)
-                else operand.then(Transpose(order), layout.arranged(order, operand.dims))
-            )
-            return self._constant(moved, weight=weight)
+            return self._constant(operand.transposed(order), weight=weight)
         if order not in operand.orders:
             source = operand.first
             operand.orders[order] = self.emit("Transpose", source.value, perm=list(layout.permutation(source.order, order)))
@@ -167,13 +220,14 @@ class Builder:
         shape = list(layout.arranged(own, operand.dims))
         for axis in axes:
             shape.insert(axis, 1)
-        moved = operand.then(Transpose(own), layout.arranged(own, operand.dims)).reshaped(tuple(shape))
-        return self._constant(moved, weight=weight)
+        return self._constant(operand.transposed(own).reshaped(tuple(shape)), weight=weight)
 
     def _constant(self, constant: Constant, *, weight: bool) -> ir.Value:
-        if constant.dtype.startswith("float") and (weight or constant.value.size > 1):
-            return self._weights.value(constant)
-        return self.array(constant.value, constant.name)
+        if not constant.dtype.startswith("float") or (constant.whole.size <= 1 and not weight):
+            return self.array(constant.value, constant.name)
+        if constant.grid is None or constant.whole.dtype == np.int64:  # which ONNX does not dequantise
+            return self._weights.value(constant.real)
+        return self.dequantize(self._weights.value(constant), constant.grid, constant.whole.dtype.name)
 
 
 def onnx_type(dtype: str) -> ir.TensorType:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlconverter.errors import TranslationError
 from mlconverter.formats.tflite.layout import Order
 from mlconverter.formats.tflite.structure import Array, Model, Operator, Subgraph, Tensor
-from mlconverter.hub.weights import Reshape, Step, WeightLink, simplify
+from mlconverter.hub.weights import Dequantize, Reshape, Step, Transpose, WeightLink, simplify
+from mlconverter.signature import Quantization
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -29,14 +31,22 @@ class Stored(NamedTuple):
 class Runtime:
     """A tensor that is computed, with every order in which the graph has it so far.
 
+    A quantised tensor is the real numbers that it stands for; that they lie on its grid is for the graph to see to.
+
     Attributes:
         orders: the graph's values by order; the first is the one its operator gave.
+        grid: how integers stand for the values, ``None`` where they are plain.
+        whole: those integers, where the graph has them.
+        stored_dtype: their dtype.
     """
 
     name: str
     dims: Dims
     dtype: str
     orders: dict[Order, ir.Value]
+    grid: Quantization | None = None
+    whole: Stored | None = None
+    stored_dtype: str = ""
 
     @property
     def rank(self) -> int:
@@ -58,7 +68,8 @@ class Constant:
         source: source key of its buffer.
         stored: the buffer's elements, as the file has them.
         dims: its logical shape.
-        steps: from the stored elements to the value.
+        steps: from the stored elements to the value, or to the integers that stand for it.
+        grid: how integers stand for the value, its axis being a logical one; ``None`` where it is plain.
     """
 
     name: str
@@ -67,6 +78,7 @@ class Constant:
     dims: tuple[int, ...]
     dtype: str
     steps: tuple[Step, ...] = ()
+    grid: Quantization | None = None
 
     @property
     def rank(self) -> int:
@@ -76,11 +88,37 @@ class Constant:
     @cached_property
     def value(self) -> Array:
         """The elements, evaluated once; a view of the file's bytes wherever the steps allow it."""
+        return self.whole if self.grid is None else dequantizing(self.grid).get(self.whole)
+
+    @cached_property
+    def whole(self) -> Array:
+        """The integers that stand for the value; the value itself where there are none."""
         return WeightLink(self.source, "", self.steps).get(self.stored)
+
+    @property
+    def real(self) -> Constant:
+        """The constant with its integers turned into what they stand for, as a step of its chain."""
+        return self if self.grid is None else replace(self, steps=(*self.steps, dequantizing(self.grid)), grid=None)
 
     def reshaped(self, dims: tuple[int, ...]) -> Constant:
         """The constant under another shape."""
-        return self if dims == self.dims else self.then(Reshape(dims), dims)
+        if dims == self.dims:
+            return self
+        if self.grid is None or self.grid.axis is None:
+            return self.then(Reshape(dims), dims)
+        axis = _same_axis(self.dims, dims, self.grid.axis)
+        if axis is None:
+            return self.real.then(Reshape(dims), dims)
+        return replace(self.then(Reshape(dims), dims), grid=replace(self.grid, axis=axis))
+
+    def transposed(self, perm: Order) -> Constant:
+        """The constant with its axes in another order."""
+        if perm == tuple(range(len(perm))):
+            return self
+        moved = self.then(Transpose(perm), tuple(self.dims[axis] for axis in perm))
+        if self.grid is None or self.grid.axis is None:
+            return moved
+        return replace(moved, grid=replace(self.grid, axis=perm.index(self.grid.axis)))
 
     def then(self, step: Step, dims: tuple[int, ...] | None = None, dtype: str | None = None) -> Constant:
         """The constant seen through one more step, which gives it other dimensions or another dtype."""
@@ -93,6 +131,18 @@ class Constant:
 
 
 Operand = Runtime | Constant
+
+
+def dequantizing(grid: Quantization) -> Dequantize:
+    """The step from integers to what they stand for."""
+    return Dequantize(grid.scale, grid.zero_point, grid.axis)
+
+
+def _same_axis(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:
+    """Where an axis is found in another shape of the same elements, ``None`` where it was merged or split."""
+    offset = prod(before[:axis])
+    places = (i for i, size in enumerate(after) if size == before[axis] and prod(after[:i]) == offset)
+    return next(places, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +184,15 @@ class Op:
     def inputs(self) -> tuple[Tensor | None, ...]:
         """The input tensors, ``None`` for those left out."""
         return tuple(None if i < 0 else self.subgraph.tensors[i] for i in self.operator.inputs)
+
+    @cached_property
+    def quantized(self) -> bool:
+        """Whether it computes with integers that stand for real numbers."""
+        return any(t.grid is not None for t in self.outputs)
+
+    def dtype(self, index: int = 0) -> str:
+        """The dtype of what an input stands for."""
+        return self.tensor(index).real_dtype
 
     @cached_property
     def outputs(self) -> tuple[Tensor, ...]:

@@ -44,7 +44,7 @@ def needs_rank(*ranks: int, index: int = 0) -> Check:
 def needs_float(op: Op) -> str | None:
     """A check that refuses nodes on anything but floating-point tensors."""
     tensor = op.input(0)
-    return None if tensor is None or tensor.dtype.startswith("float") else f"{tensor.dtype} input"
+    return None if tensor is None or tensor.real_dtype.startswith("float") else f"{tensor.dtype} input"
 
 
 def all_of(*checks: Check) -> Check:

@@ -11,7 +11,6 @@ from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Dims, Op, Operand, Runtime, Stored
 from mlconverter.formats.tflite.to_onnx.ops import needs_constant, translates
-from mlconverter.hub.weights import Transpose
 
 
 def reshaped(b: Builder, x: Operand, shape: Sequence[int], dims: Dims) -> Stored:
@@ -108,11 +107,10 @@ def unsqueezed(b: Builder, stored: Stored, axis: int) -> Stored:
 def transpose(b: Builder, op: Op, x: Operand, perm: Operand) -> Operand:
     """TRANSPOSE → nothing: it renames the axes of what is there."""
     axes = tuple(a % x.rank for a in op.parameter(1).tolist())
-    dims = layout.arranged(axes, x.dims)
     if isinstance(x, Constant):
-        return x.then(Transpose(axes), tuple(d or 0 for d in dims))
+        return x.transposed(axes)
     orders = {layout.renamed(order, axes): value for order, value in x.orders.items()}
-    return Runtime(op.outputs[0].name, dims, x.dtype, orders)
+    return Runtime(op.outputs[0].name, layout.arranged(axes, x.dims), x.dtype, orders)
 
 
 @translates("SHAPE", 1)

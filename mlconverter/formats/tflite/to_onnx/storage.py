@@ -5,28 +5,30 @@ from __future__ import annotations
 from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import translates
-from mlconverter.hub.weights import Cast, Dequantize
+from mlconverter.hub.weights import Cast
 
 
-def _float_or_constant(op: Op) -> str | None:
+def _real_numbers(op: Op) -> str | None:
     tensor = op.tensor(0)
-    if tensor.dtype == "float16" or (op.constant(0) is not None and tensor.quantization is not None):
-        return None
-    return f"quantised activations ({tensor.dtype})"
+    return None if tensor.real_dtype.startswith("float") else f"plain {tensor.dtype} numbers"
 
 
-@translates("DEQUANTIZE", 1, 2, 3, 4, 5, 6, 7, 8, check=_float_or_constant)
+@translates("DEQUANTIZE", 1, 2, 3, 4, 5, 6, 7, 8, check=_real_numbers)
 def dequantize(b: Builder, op: Op, x: Operand) -> Operand | Stored:
-    """DEQUANTIZE → a step of a constant's chain, Cast of a half-precision value."""
+    """DEQUANTIZE → nothing: quantised tensors are seen as real numbers; Cast of half-precision ones."""
     dtype = op.outputs[0].dtype
-    if not isinstance(x, Constant):
-        value, order = b.as_is(x)
-        return Stored(b.cast(value, dtype), order)
-    if x.dtype == "float16":
+    if x.dtype == dtype:
+        return x
+    if isinstance(x, Constant):
         return x.then(Cast(dtype, x.dtype), dtype=dtype)
-    q = op.tensor(0).quantization
-    assert q is not None
-    return x.then(Dequantize(q.scale, q.zero_point, q.axis), dtype="float32")
+    value, order = b.as_is(x)
+    return Stored(b.cast(value, dtype), order)
+
+
+@translates("QUANTIZE", 1, 2, 3, check=_real_numbers)
+def quantize(b: Builder, op: Op, x: Operand) -> Stored:
+    """QUANTIZE → nothing: its result is quantised as any other operator's."""
+    return b.as_is(x)
 
 
 def _constant_input(op: Op) -> str | None:
@@ -43,7 +45,7 @@ def densify(b: Builder, op: Op, x: Operand) -> Operand:
 def cast(b: Builder, op: Op, x: Operand) -> Operand | Stored:
     """CAST → Cast; a step of a constant's chain between floating-point dtypes."""
     dtype = op.outputs[0].dtype
-    if isinstance(x, Constant) and x.dtype.startswith("float") and dtype.startswith("float"):
+    if isinstance(x, Constant) and x.grid is None and x.dtype.startswith("float") and dtype.startswith("float"):
         return x.then(Cast(dtype, x.dtype), dtype=dtype)
-    value, order = b.as_is(x)
+    value, order = b.whole(x)  # it converts numbers, whatever they stand for
     return Stored(b.cast(value, dtype), order)

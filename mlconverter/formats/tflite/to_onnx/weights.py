@@ -42,7 +42,7 @@ class WeightTable:
         return value
 
     def _initializer(self, constant: Constant) -> ir.Value:
-        value = self._builder.initializer(constant.name, constant.value)
+        value = self._builder.initializer(constant.name, constant.whole)
         assert value.name is not None
         value.metadata_props[WEIGHT_KEY] = value.name
         self.links.append(WeightLink(constant.source, value.name, constant.steps))
