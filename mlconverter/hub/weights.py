@@ -125,11 +125,18 @@ class Cast:
 
 @dataclass(frozen=True)
 class Dequantize:
-    """Stored integers become real numbers: ``(stored - zero_point) * scale``, along ``axis`` where per-channel."""
+    """Stored integers become real numbers: ``(stored - zero_point) * scale``, along ``axis`` where per-channel.
+
+    Attributes:
+        stored: dtype of the integers, where whoever trains the view should know what the source can hold.
+        shape: of the integers, where the dtype is given.
+    """
 
     scale: tuple[float, ...]
     zero_point: tuple[int, ...]
     axis: int | None = None
+    stored: str = ""
+    shape: tuple[int, ...] = ()
 
     def _parameters(self, rank: int) -> tuple[Array, Array]:
         shape = [1] * rank
@@ -245,6 +252,41 @@ def storage_dtype(link: WeightLink) -> str | None:
     """The narrower precision in which a source keeps a target's values; ``None`` where it holds them as they are."""
     first = next((step for step in link.steps if isinstance(step, Cast)), None)
     return first.stored or None if first is not None else None
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The numbers that a source's integers can stand for, as they broadcast with a target: multiples of ``scale``.
+
+    Attributes:
+        scale: distance of two neighbours.
+        low: the least, in steps.
+        high: the largest, in steps.
+    """
+
+    scale: Array
+    low: Array
+    high: Array
+
+
+def storage_grid(link: WeightLink) -> Grid | None:
+    """The grid on which a source keeps a target's values; ``None`` where it holds them as they are."""
+    first = next((n for n, step in enumerate(link.steps) if isinstance(step, Dequantize) and step.stored), None)
+    if first is None:
+        return None
+    step = link.steps[first]
+    assert isinstance(step, Dequantize)
+    scale, zero_point = step._parameters(len(step.shape))
+    limits = np.iinfo(step.stored)
+
+    def seen(setting: Array) -> Array:
+        whole = WeightLink("", "", link.steps[first + 1 :]).get(np.broadcast_to(setting, step.shape))
+        for axis in range(whole.ndim):
+            narrow = whole.take([0], axis) if whole.shape[axis] else whole
+            whole = narrow if np.array_equal(np.broadcast_to(narrow, whole.shape), whole) else whole
+        return np.ascontiguousarray(whole)
+
+    return Grid(*(seen(np.asarray(a, np.float32)) for a in (scale, limits.min - zero_point, limits.max - zero_point)))
 
 
 def simplify(steps: Iterable[Step]) -> tuple[Step, ...]:

@@ -206,12 +206,13 @@ class Session:
         return judged
 
     def _own_spread(self, sample: Sample) -> dict[str, float]:
-        """How far the source is from itself by other kernels, by output; nothing where its runtime has no others."""
-        if not isinstance(self._source, Varied):
+        """How far one of the two is from itself by other kernels, by output; nothing where no runtime has others."""
+        varied = next((r for r in (self._source, self._target) if isinstance(r, Varied)), None)
+        if varied is None:
             return {}
         try:
-            want = self._source.run(copied(sample.inputs))
-            with self._source.other_kernels() as other:
+            want = varied.run(copied(sample.inputs))
+            with varied.other_kernels() as other:
                 again = other.run(copied(sample.inputs))
         except MLConverterError:
             return {}

@@ -28,7 +28,7 @@ MOST = 0.1
 """Part of the largest value by which outputs may be apart in the end, whatever each operator does."""
 
 OWN_SPREADS = 2.0
-"""How many times further than its runtime's own sets of kernels a target may be from its source in the end."""
+"""How many times further than a runtime's own sets of kernels a target may be from its source in the end."""
 
 _OFFSETS = {("int8", "uint8"): 128, ("uint8", "int8"): -128}
 
@@ -111,7 +111,7 @@ def excused_by_steps(comparison: TensorComparison, found: Stepwise, spread: floa
     Args:
         comparison: of the output.
         found: what comparing operator by operator found.
-        spread: how far the source's runtime is from itself by other kernels.
+        spread: how far one of the runtimes is from itself by other kernels.
     """
     bound = max(MOST * comparison.max_want, OWN_SPREADS * spread)
     if not found or comparison.failed not in EXCUSABLE or not comparison.max_abs_error <= bound:

@@ -19,6 +19,9 @@ from mlconverter.verification import BaseRunner, check_inputs
 VALUE_KEY = "mlconverter.value"
 """Key in a node's ``meta``: the name of the value in the graph from which the module was converted."""
 
+QUANTIZED_KEY = "mlconverter.quantized"
+"""Key in the ``meta`` of a node that quantises: the name of the integers in that graph."""
+
 
 class TorchRunner(BaseRunner):
     """A module in ``eval()`` mode; the mode that it was in is put back after each run.
@@ -44,27 +47,74 @@ class TorchRunner(BaseRunner):
 
     def intermediates(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         """Values of a converted module by the names that they have in the graph that it was made of."""
+        watched = _Watched(self._converted())
+        outputs = self._interpreted(watched, inputs)
+        return {**watched.seen, **outputs}
+
+    @property
+    def quantized(self) -> list[str]:
+        """Names of the values that a converted module quantises between its operators."""
+        if not isinstance(self._module, fx.GraphModule):
+            return []
+        return [n.meta[QUANTIZED_KEY] for n in self._module.graph.nodes if QUANTIZED_KEY in n.meta]
+
+    def resumed(
+        self, inputs: Mapping[str, np.ndarray[Any, Any]], values: Mapping[str, np.ndarray[Any, Any]]
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Outputs, and each of some quantised values as it follows from the others."""
+        watched = _Watched(self._converted(), values)
+        outputs = self._interpreted(watched, inputs)
+        return {**outputs, **{name: watched.seen[name] for name in values}}
+
+    def _converted(self) -> fx.GraphModule:
         if not isinstance(self._module, fx.GraphModule):
             raise SignatureError("Only modules that were converted name the tensors between their operators.")
-        recorder = _Recorder(self._module)
-        self._module.forward = recorder.run  # called by the module itself, so that its hooks see to the weights
+        return self._module
+
+    def _interpreted(self, by: fx.Interpreter, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+        """Outputs of the module run node by node."""
+        self._module.forward = by.run  # called by the module itself, so that its hooks see to the weights
         try:
             outputs = flatten(self._call(check_inputs(self.signature, inputs)))
         finally:
             del self._module.forward
-        named = zip(self.signature.output_names, outputs, strict=True)
-        return {**recorder.seen, **{name: to_numpy(value) for name, value in named}}
+        return {spec.name: to_numpy(value, spec.dtype) for spec, value in zip(self.signature.outputs, outputs, strict=True)}
 
 
-class _Recorder(fx.Interpreter):
-    """Runs a module node by node, and keeps what has a name in the original graph."""
+class _Watched(fx.Interpreter):
+    """Runs a module node by node, and keeps what has a name in the original graph.
 
-    def __init__(self, module: fx.GraphModule) -> None:
+    Args:
+        module: the module.
+        values: integers by name, from which it goes on wherever it quantises.
+
+    Attributes:
+        seen: values by name; in the place of integers that were given, those that the module has itself.
+    """
+
+    def __init__(self, module: fx.GraphModule, values: Mapping[str, np.ndarray[Any, Any]] | None = None) -> None:
         super().__init__(module)
+        self._values = values or {}
         self.seen: dict[str, np.ndarray[Any, Any]] = {}
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
+        if QUANTIZED_KEY in n.meta:
+            return self._quantized(n, value)
         if VALUE_KEY in n.meta and isinstance(value, torch.Tensor):
             self.seen[n.meta[VALUE_KEY]] = to_numpy(value)
         return value
+
+    def _quantized(self, n: fx.Node, value: torch.Tensor) -> torch.Tensor:
+        """The given integers, or the real numbers that they stand for, in the place of what the module has itself."""
+        from mlconverter.formats.torch.from_onnx import runtime
+
+        settings, _ = self.fetch_args_kwargs_from_env(n)
+        _, scale, zero, grid, *_ = settings
+        own = runtime.quantize(*settings)
+        name = n.meta[QUANTIZED_KEY]
+        self.seen[name] = to_numpy(own)
+        if name not in self._values:
+            return value
+        given = to_tensor(self._values[name]).to(own)
+        return runtime.dequantize(given, scale, zero, grid) if n.target is runtime.fake_quantize else given

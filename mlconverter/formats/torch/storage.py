@@ -13,7 +13,7 @@ import torch
 from torch import fx, nn
 
 from mlconverter.formats.torch.dtypes import DTYPES
-from mlconverter.hub.weights import WeightLink, storage_dtype, stored_mask
+from mlconverter.hub.weights import WeightLink, storage_dtype, storage_grid, stored_mask
 
 _exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
 
@@ -21,18 +21,21 @@ _exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling
 class Storage(nn.Module):
     """What the origin can hold of one weight; the weight goes through it whenever it is used.
 
-    Where nothing is stored no gradient arrives. Other values are rounded to the dtype of the origin, gradients passing
-    the rounding straight through.
+    Where nothing is stored no gradient arrives. Other values are rounded to the dtype of the origin, or to the multiples of
+    a scale that its integers stand for, gradients passing the rounding straight through.
 
     Args:
         path: of the weight in the converted module, or in the part of it whose code reads the weight.
         dtype: the narrower dtype of the origin, ``None`` where it holds the weight as it is.
         mask: where the origin stores values, ``None`` where it stores all.
+        grid: the numbers that the origin's integers stand for, ``None`` where it has no integers.
     """
 
-    def __init__(self, path: str, dtype: torch.dtype | None, mask: torch.Tensor | None) -> None:
+    def __init__(
+        self, path: str, dtype: torch.dtype | None, mask: torch.Tensor | None, grid: tuple[torch.Tensor, ...] | None = None
+    ) -> None:
         super().__init__()
-        self.path, self.dtype, self.mask = path, dtype, mask
+        self.path, self.dtype, self.mask, self.grid = path, dtype, mask, grid
         self._rounds = True  # no part of what a module computes by its fingerprint
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
@@ -43,9 +46,12 @@ class Storage(nn.Module):
 
     def rounded(self, weight: torch.Tensor) -> torch.Tensor:
         """The weight in the precision of the origin, in its own dtype."""
+        value = weight.detach()
+        if self.grid is not None:
+            scale, low, high = (setting.to(weight) for setting in self.grid)
+            return weight + (torch.clamp(torch.round(value / scale), low, high) * scale - value)
         if self.dtype is None or weight.dtype is self.dtype:
             return weight
-        value = weight.detach()
         compiled = torch.compiler.is_compiling() and not _exporting()
         stored: torch.Tensor = _rounded(value, self.dtype) if compiled else value.to(self.dtype).to(value.dtype)
         # Exact: the difference of two neighbouring numbers is representable, so the sum is the stored value.
@@ -54,6 +60,7 @@ class Storage(nn.Module):
     def extra_repr(self) -> str:
         """What stands between the brackets."""
         parts = [self.path, *([] if self.dtype is None else [str(self.dtype)]), *([] if self.mask is None else ["sparse"])]
+        parts += [] if self.grid is None else ["integers"]
         return ", ".join(parts)
 
 
@@ -136,9 +143,11 @@ def _storage(link: WeightLink, path: str, weight: torch.Tensor) -> Storage | Non
     """The storage of a weight, ``None`` where the origin can hold any value of it."""
     mask, name = stored_mask(link), storage_dtype(link)
     dtype = None if name is None or DTYPES[name].itemsize >= weight.element_size() else DTYPES[name]
-    if mask is None and dtype is None:
+    grid = storage_grid(link)
+    if mask is None and dtype is None and grid is None:
         return None
-    return Storage(path, dtype, None if mask is None else torch.from_numpy(mask.copy()))
+    settings = None if grid is None else tuple(torch.tensor(a) for a in (grid.scale, grid.low, grid.high))
+    return Storage(path, dtype, None if mask is None else torch.from_numpy(mask.copy()), settings)
 
 
 def _read_through(graph: fx.Graph, path: str) -> bool:

@@ -301,7 +301,7 @@ def test_alpha_of_prelu():
 def test_all_refusals_at_once():
     f = File()
     x = f.input((1, 6, 7, 4), name="x")
-    q = S.QuantizationParametersT(scale=np.float32([0.1]), zeroPoint=np.int64([3]))
+    q = S.QuantizationParametersT(scale=np.full(4, 0.1, np.float32), zeroPoint=np.full(4, 3), quantizedDimension=3)
     custom = [f.op(None, [x], custom="Landmarks", options=b"", version=2, shapes=[(1, 6, 7, 4)]) for _ in range(3)]
     small = f.tensor((1, 6, 7, 4), "int8", quantization=q)
     f._graph.operators.append(S.OperatorT(opcodeIndex=0, inputs=[x], outputs=[small]))
@@ -315,7 +315,8 @@ def test_all_refusals_at_once():
     assert found[("custom::Landmarks", 2, 4)] == "no translator"
     assert "not reviewed" in found[("ADD", 99, 1)]
     reasons = [o.reason for o in caught.value.ops if (o.op, o.version) == ("ADD", 1)]
-    assert reasons == ["quantised activations (int8)", "fused activation SIGN_BIT, which LiteRT's kernels do not compute"]
+    assert reasons[0].endswith("which is computed, has a scale for each index of an axis")
+    assert reasons[1:] == ["fused activation SIGN_BIT, which LiteRT's kernels do not compute"]
 
 
 def test_an_operator_before_its_input():

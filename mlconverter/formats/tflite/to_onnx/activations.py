@@ -11,7 +11,6 @@ from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, needs_float, translates
 
-
 BOUNDS = {"RELU": (0, math.inf), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1), "RELU_0_TO_1": (0, 1)}
 
 

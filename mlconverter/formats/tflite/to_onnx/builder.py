@@ -92,13 +92,11 @@ class Builder:
         if dtype != "int32":
             return Stored(self.emit("QuantizeLinear", stored.value, *self._settings(grid, dtype)), stored.order)
         # There is no QuantizeLinear to 32 bits, for which single precision would not do either.
-        steps = self.emit("Div", self.cast(stored.value, "float64"), self.scalar(np.float32(grid.scale[0]), "float64"))
+        steps = self.emit("Div", self.cast(stored.value, "float64"), self.scalar(float(np.float32(grid.scale[0])), "float64"))
         whole = self.emit("Add", self.emit("Round", steps), self.scalar(grid.zero_point[0], "float64"))
         limits = np.iinfo(dtype)
         return Stored(
-            self.cast(
-                self.emit("Clip", whole, self.scalar(limits.min, "float64"), self.scalar(limits.max, "float64")), dtype
-            ),
+            self.cast(self.emit("Clip", whole, self.scalar(limits.min, "float64"), self.scalar(limits.max, "float64")), dtype),
             stored.order,
         )
 

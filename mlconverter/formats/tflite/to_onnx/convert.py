@@ -155,7 +155,9 @@ class _Graph:
         dims = tuple(d if isinstance(d, int) else None for d in spec.shape or ())
         stored = Stored(value, layout.logical(len(dims)))
         self._b.enter(spec.name)
-        self._operands[tensor.index] = self._plain(tensor, dims, stored) if tensor.grid is None else self._real(tensor, dims, stored)
+        self._operands[tensor.index] = (
+            self._plain(tensor, dims, stored) if tensor.grid is None else self._real(tensor, dims, stored)
+        )
         self._named.add(id(value))
         return value
 
@@ -276,7 +278,9 @@ BIASES = dict.fromkeys("CONV_2D CONV_3D DEPTHWISE_CONV_2D FULLY_CONNECTED".split
 
 def _grid_of_sums(op: Op) -> Quantization:
     """What the integers of a bias stand for: those of the sums that it is added to, whatever the file says of itself."""
-    data, filters = (t.grid for t in ((op.tensor(2), op.tensor(1)) if op.key == "TRANSPOSE_CONV" else (op.tensor(0), op.tensor(1))))
+    data, filters = (
+        t.grid for t in ((op.tensor(2), op.tensor(1)) if op.key == "TRANSPOSE_CONV" else (op.tensor(0), op.tensor(1)))
+    )
     if data is None or filters is None:
         raise TranslationError(op.name, op.key, "its bias is quantised, and its input or filters are not")
     scale = np.float32(data.scale[0]) * np.asarray(filters.scale, np.float32)

@@ -59,6 +59,10 @@ class Runtime:
         order, value = next(iter(self.orders.items()))
         return Stored(value, order)
 
+    def seen_inside(self) -> Runtime:
+        """The same tensor for a graph of a node: what that makes of it is not there outside."""
+        return replace(self, orders=dict(self.orders))
+
 
 @dataclass(frozen=True, eq=False)
 class Constant:
@@ -88,7 +92,7 @@ class Constant:
     @cached_property
     def value(self) -> Array:
         """The elements, evaluated once; a view of the file's bytes wherever the steps allow it."""
-        return self.whole if self.grid is None else dequantizing(self.grid).get(self.whole)
+        return self.whole if self.grid is None else _dequantizing(self.grid, self.whole).get(self.whole)
 
     @cached_property
     def whole(self) -> Array:
@@ -98,7 +102,9 @@ class Constant:
     @property
     def real(self) -> Constant:
         """The constant with its integers turned into what they stand for, as a step of its chain."""
-        return self if self.grid is None else replace(self, steps=(*self.steps, dequantizing(self.grid)), grid=None)
+        if self.grid is None:
+            return self
+        return replace(self, steps=(*self.steps, _dequantizing(self.grid, self.whole)), grid=None)
 
     def reshaped(self, dims: tuple[int, ...]) -> Constant:
         """The constant under another shape."""
@@ -130,12 +136,31 @@ class Constant:
         )
 
 
+@dataclass(frozen=True)
+class Variable:
+    """A handle of a variable, by which operators read and assign it.
+
+    Attributes:
+        name: of the variable.
+    """
+
+    name: str
+    dims: Dims = ()
+    dtype: str = "resource"
+    grid: Quantization | None = None
+
+    @property
+    def rank(self) -> int:
+        """Number of axes, of which a handle has none."""
+        return 0
+
+
 Operand = Runtime | Constant
 
 
-def dequantizing(grid: Quantization) -> Dequantize:
+def _dequantizing(grid: Quantization, whole: Array) -> Dequantize:
     """The step from integers to what they stand for."""
-    return Dequantize(grid.scale, grid.zero_point, grid.axis)
+    return Dequantize(grid.scale, grid.zero_point, grid.axis, whole.dtype.name, whole.shape)
 
 
 def _same_axis(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:

@@ -17,6 +17,7 @@ from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
 from mlconverter.hub.refusing import refuse_unsupported
 from mlconverter.hub.weights import compose
+from mlconverter.hub.whole_weights import make_weights_real
 from mlconverter.options import ConvertOptions
 
 
@@ -35,7 +36,9 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
         UnsupportedOpsError: with every operator that has no translator.
         TranslationError: a node could not be translated.
     """
-    model = expand(normalise(hub.model), translates)
+    model = normalise(hub.model)
+    real = make_weights_real(model)
+    model = expand(model, translates)
     recognise_activations(model)
     refuse_unsupported(model, translates)
     decided = roles.decide(model)
@@ -43,7 +46,8 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
     builder.decide_roles(lambda weight: decided[weight].kind if weight in decided else "parameter")
     Translation(model, model.graph, builder).run()
     links = builder.links
-    origins = compose(hub.links, links)
+    names = {link.target for link in real}
+    origins = compose((*(link for link in hub.links if link.target not in names), *compose(hub.links, real)), links)
     module = ConvertedModule(builder.root, builder.graph)
     keep_storable(module, origins)
     module.eval()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
 import torch
+from torch import fx
 
 from mlconverter.formats.torch.from_onnx import runtime
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
 from mlconverter.formats.torch.from_onnx.translate import Merged
 from mlconverter.formats.torch.from_onnx.values import DTYPES, INTEGERS, Const, Tensor, dtype_of
+from mlconverter.formats.torch.runner import QUANTIZED_KEY
 from mlconverter.hub.io import numpy_name
 
 _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
@@ -40,9 +42,10 @@ def quantize_linear(
     low, high = INTEGERS[name].low, INTEGERS[name].high
     settings = (x, scale, zero, grid, low, high, DTYPES[name])
     readers = g.readers()
-    if readers and not precision and x.dtype == dtype_of(scale) and all(_undoes(reader, g.node) for reader in readers):
-        return Merged(g.call(runtime.fake_quantize, *settings), tuple(readers))
-    return g.call(runtime.quantize, *settings)
+    fake = readers and not precision and x.dtype == dtype_of(scale) and all(_undoes(reader, g.node) for reader in readers)
+    result = g.call(runtime.fake_quantize if fake else runtime.quantize, *settings)
+    cast("fx.Proxy", result).node.meta[QUANTIZED_KEY] = g.node.outputs[0].name
+    return Merged(result, tuple(readers)) if fake else result
 
 
 @translates("DequantizeLinear", *_VERSIONS)

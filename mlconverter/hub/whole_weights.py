@@ -1,0 +1,81 @@
+"""Weights that a model stores as integers, as the real numbers that they stand for: what is trained are those."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, WEIGHT_KEY
+from mlconverter.hub.nodes import specified
+from mlconverter.hub.walk import drop_unused, graphs
+from mlconverter.hub.weights import Array, Dequantize, WeightLink
+
+_INTEGERS = frozenset(("int8", "uint8", "int16", "uint16", "int32"))
+
+
+def make_weights_real(model: ir.Model) -> tuple[WeightLink, ...]:
+    """Put weights of real numbers in the place of integers that are dequantised; the model is changed.
+
+    Returns:
+        How each of them comes from the integers.
+    """
+    links: list[WeightLink] = []
+    for graph in graphs(model):
+        made: dict[tuple[ir.Value, Dequantize], ir.Value] = {}
+        for node in specified(model, graph):
+            step = _step(node) if node.op_type == "DequantizeLinear" else None
+            whole = node.inputs[0] if step is not None else None
+            if step is None or whole is None or node.outputs[0].is_graph_output():
+                continue
+            if (whole, step) not in made:
+                source = whole.metadata_props.get(WEIGHT_KEY) or whole.metadata_props.get(SOURCE_KEY, whole.name)
+                if not source:
+                    continue  # it has no place in its source, where it could be written back
+                real = made[whole, step] = _real(whole, step, _name(graph, whole, node.outputs[0]))
+                graph.register_initializer(real)
+                links.append(WeightLink(source, real.metadata_props[WEIGHT_KEY], (step,)))
+            node.outputs[0].replace_all_uses_with(made[whole, step])
+    if links:
+        drop_unused(model)
+    return tuple(links)
+
+
+def _step(node: ir.Node) -> Dequantize | None:
+    """The step from stored integers to real numbers, ``None`` where a node does something else."""
+    values = [None if i is None else i.const_value for i in node.inputs]
+    whole, scale = values[0], values[1]
+    zero = values[2] if len(values) > 2 else None
+    if whole is None or scale is None or (len(node.inputs) > 2 and node.inputs[2] is not None and zero is None):
+        return None
+    blocks = node.attributes.get("block_size")
+    if whole.size < 2 or whole.dtype.numpy().name not in _INTEGERS or scale.dtype is not ir.DataType.FLOAT:
+        return None
+    if len(scale.shape) > 1 or "output_dtype" in node.attributes or (blocks is not None and blocks.as_int()):
+        return None
+    scales = scale.numpy().reshape(-1)
+    zeros: Array = np.zeros(scales.size, np.int64) if zero is None else zero.numpy().reshape(-1)
+    axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 1
+    along = axis % len(whole.shape) if scales.size > 1 else None
+    stored = whole.dtype.numpy().name
+    return Dequantize(tuple(map(float, scales)), tuple(map(int, zeros)), along, stored, tuple(whole.shape.numpy()))
+
+
+def _name(graph: ir.Graph, whole: ir.Value, output: ir.Value) -> str:
+    """What the weight is called: as the integers are, if nothing else reads them."""
+    name = whole.name or ""
+    if len(list(whole.uses())) == 1 and name in graph.initializers:
+        del graph.initializers[name]
+        return name
+    name, output.name = output.name or "", f"{output.name}/dequantized"
+    return name
+
+
+def _real(whole: ir.Value, step: Dequantize, name: str) -> ir.Value:
+    assert whole.const_value is not None
+    array = step.get(whole.const_value.numpy())
+    real = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(ir.DataType.FLOAT))
+    real.const_value = ir.Tensor(array, name=name)
+    real.metadata_props[WEIGHT_KEY] = name
+    if ROLE_KEY in whole.metadata_props:
+        real.metadata_props[ROLE_KEY] = whole.metadata_props[ROLE_KEY]
+    return real
