@@ -67,11 +67,13 @@ class IOSignature:
         inputs: one spec an input.
         outputs: one spec an output.
         key: name of the signature, as TFLite's SignatureDefs have it.
+        states: inputs that are fed with an output of the call before, with that output, by name.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     key: str = "serving_default"
+    states: tuple[tuple[str, str], ...] = ()
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -87,6 +89,14 @@ class IOSignature:
     def free_dims(self) -> tuple[str, ...]:
         """Names of the free dimensions of the inputs, each once."""
         return tuple(dict.fromkeys(d for s in self.inputs for d in s.shape or () if isinstance(d, str)))
+
+    @property
+    def without_states(self) -> IOSignature:
+        """What is left where a model keeps its states itself."""
+        came, went = {i for i, _ in self.states}, {o for _, o in self.states}
+        inputs = tuple(s for s in self.inputs if s.name not in came)
+        outputs = tuple(s for s in self.outputs if s.name not in went)
+        return replace(self, inputs=inputs, outputs=outputs, states=())
 
     def laid_out(self, layout: Layout) -> IOSignature:
         """The same signature with image-like tensors, those of rank 4, said to be in a layout."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import copy
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import onnx_ir as ir
 
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.layout import Order
-from mlconverter.formats.tflite.structure import Array
-from mlconverter.formats.tflite.to_onnx.operands import Constant, Operand, Runtime, Stored
+from mlconverter.formats.tflite.structure import Array, Tensor
+from mlconverter.formats.tflite.to_onnx.operands import Constant, Dims, Operand, Runtime, Stored
 from mlconverter.formats.tflite.to_onnx.weights import WeightTable
 from mlconverter.hub.weights import WeightLink
 from mlconverter.signature import Quantization
@@ -34,10 +35,21 @@ class Builder:
 
     Args:
         reserved: names that no value inside the graph may take: those of its inputs and outputs.
+
+    Attributes:
+        variables: what variables are at present, by name, or by number where a tensor is one.
+        inline: translates a subgraph of the file into a builder and gives its results.
+        handed_out: values that are outputs already.
     """
+
+    inline: Callable[[Builder, int, Sequence[Any]], list[Any]]
 
     def __init__(self, reserved: Iterable[str]) -> None:
         self.nodes: list[ir.Node] = []
+        self.variables: dict[str | int, Operand] = {}
+        self.handed_out: set[ir.Value] = set()
+        self._named: set[ir.Value] = set()
+        self._root = self
         self.initializers: list[ir.Value] = []
         self._names = set(reserved)
         self._node_names: set[str] = set()
@@ -56,6 +68,26 @@ class Builder:
     def enter(self, name: str, limits: tuple[float, float] = UNLIMITED) -> None:
         """Name the nodes that follow after an operator of the file, whose results are quantised within limits."""
         self._prefix, self._limits = name, limits
+
+    def nested(self) -> Builder:
+        """A builder of a graph of a node: constants stand in the outermost graph, names are its own nowhere."""
+        inner = copy.copy(self)
+        inner.nodes, inner.handed_out = [], set()
+        inner.variables, inner._dequantized = dict(self.variables), {}
+        return inner
+
+    def closed(self, inputs: Sequence[ir.Value], outputs: Iterable[ir.Value]) -> ir.Graph:
+        """The graph of a node; what it gives has to be computed in it, and once."""
+        given = []
+        for value in outputs:
+            again = value if self.has_made(value) and value not in self.handed_out else self.emit("Identity", value)
+            self.handed_out.add(again)
+            given.append(again)
+        return ir.Graph(inputs, given, nodes=self.nodes, name=self._prefix)
+
+    def has_made(self, value: ir.Value) -> bool:
+        """Whether a value is computed in this graph."""
+        return value.producer() is not None and value.producer() in self.nodes
 
     # Nodes
 
@@ -88,7 +120,7 @@ class Builder:
     def quantize(self, stored: Stored, grid: Quantization, dtype: str) -> Stored:
         """The integers that stand for real numbers."""
         if dtype == "int16":
-            self.opset = SIXTEEN_BITS
+            self._root.opset = SIXTEEN_BITS
         if dtype != "int32":
             return Stored(self.emit("QuantizeLinear", stored.value, *self._settings(grid, dtype)), stored.order)
         # There is no QuantizeLinear to 32 bits, for which single precision would not do either.
@@ -105,7 +137,7 @@ class Builder:
         key = (whole, grid)
         if key not in self._dequantized:
             if dtype == "int16":
-                self.opset = SIXTEEN_BITS
+                self._root.opset = SIXTEEN_BITS
             attributes = {} if grid.axis is None else {"axis": grid.axis}
             self._dequantized[key] = self.emit("DequantizeLinear", whole, *self._settings(grid, dtype), **attributes)
         return self._dequantized[key]
@@ -114,6 +146,30 @@ class Builder:
         values = (np.asarray(grid.scale, np.float32), np.asarray(grid.zero_point, dtype))
         scale, zero = (v.reshape(()) if grid.axis is None else v for v in values)
         return [self.array(scale, "scale"), *([] if dtype == "int32" else [self.array(zero, "zero_point")])]
+
+    def held(self, tensor: Tensor, dims: Dims, value: ir.Value, order: Order | None = None) -> Runtime:
+        """A tensor of which the graph has what the file has; of integers the real numbers that they stand for are seen."""
+        order = layout.logical(len(dims)) if order is None else order
+        self._named.add(value)
+        if tensor.grid is None:
+            return Runtime(tensor.name, dims, tensor.dtype, {order: value})
+        real = self.dequantize(value, tensor.grid, tensor.dtype)
+        return Runtime(tensor.name, dims, "float32", {order: real}, tensor.grid, Stored(value, order), tensor.dtype)
+
+    def given(self, operand: Operand) -> ir.Value:
+        """What the file has of an operand, in its own order."""
+        value, order = self.whole(operand)
+        if order == layout.logical(operand.rank):
+            return value
+        return self.emit("Transpose", value, perm=list(layout.permutation(order, layout.logical(operand.rank))))
+
+    def name(self, stored: Stored, name: str, dims: Dims, dtype: str) -> None:
+        """Name a value after the tensor of the file that it is; one that is another tensor, too, keeps its name."""
+        value, order = stored
+        if value not in self._named:
+            self._named.add(value)
+            value.name = self.unique(name)
+            value.shape, value.type = ir.Shape(layout.arranged(order, dims)), onnx_type(dtype)
 
     def whole(self, operand: Operand) -> Stored:
         """The integers that stand for an operand, or itself where it is plain."""
@@ -225,7 +281,7 @@ class Builder:
             return self.array(constant.value, constant.name)
         if constant.grid is None or constant.whole.dtype == np.int64:  # which ONNX does not dequantise
             return self._weights.value(constant.real)
-        return self.dequantize(self._weights.value(constant), constant.grid, constant.whole.dtype.name)
+        return self._root.dequantize(self._weights.value(constant), constant.grid, constant.whole.dtype.name)
 
 
 def onnx_type(dtype: str) -> ir.TensorType:

@@ -170,6 +170,14 @@ def _same_axis(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> in
     return next(places, None)
 
 
+_BODIES = {
+    "CALL": ("subgraph",),
+    "IF": ("thenSubgraphIndex", "elseSubgraphIndex"),
+    "WHILE": ("condSubgraphIndex", "bodySubgraphIndex"),
+}
+"""Options that name the subgraphs which an operator runs in every call."""
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
     """One operator of the file, with its tensors at hand.
@@ -214,6 +222,16 @@ class Op:
     def quantized(self) -> bool:
         """Whether it computes with integers that stand for real numbers."""
         return any(t.grid is not None for t in self.outputs)
+
+    @property
+    def bodies(self) -> list[int]:
+        """Numbers of the subgraphs that it runs in every call."""
+        return [getattr(self.options, name) for name in _BODIES.get(self.key, ())]
+
+    def of(self, number: int) -> list[Op]:
+        """The operators of a subgraph of the file."""
+        graph = self.model.subgraphs[number]
+        return [replace(self, subgraph=graph, operator=operator) for operator in graph.operators]
 
     def dtype(self, index: int = 0) -> str:
         """The dtype of what an input stands for."""
