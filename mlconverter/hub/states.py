@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mlconverter.hub.weights import Array
-from mlconverter.signature import IOSignature
+from mlconverter.signature import IOSignature, TensorSpec
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -39,17 +40,30 @@ def _written(value: Array) -> Any:
     return base64.b64encode(np.ascontiguousarray(value).tobytes()).decode("ascii")
 
 
-def said_states(metadata: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The states that a model's metadata name; none where they are no list of such."""
+def with_states(signature: IOSignature, metadata: Mapping[str, str]) -> IOSignature:
+    """The signature with the states that a model's metadata name, where it has the inputs and outputs for them."""
+    names = [(entry["input"], entry["output"]) for entry in _said(metadata)]
+    known = [(i, o) for i, o in names if i in signature.input_names and o in signature.output_names]
+    return replace(signature, states=tuple(known))
+
+
+def initial_states(metadata: Mapping[str, str], signature: IOSignature) -> dict[str, Array]:
+    """What the states of a model are before the first call, by the names of their inputs; of free sizes one."""
+    written = {entry["input"]: entry["initial"] for entry in _said(metadata)}
+    specs = {spec.name: spec for spec in signature.inputs}
+    return {i: _value(written[i], specs[i]) for i, _ in signature.states}
+
+
+def _said(metadata: Mapping[str, str]) -> list[dict[str, Any]]:
     try:
         entries = json.loads(metadata.get(STATES_KEY, "[]"))
         return [{key: entry[key] for key in ("input", "output", "initial")} for entry in entries]
     except (ValueError, TypeError, KeyError):
-        return []
+        return []  # somebody else's, or no states at all
 
 
-def initial_value(written: Any, shape: tuple[int, ...], dtype: str) -> Array:
-    """The value that a state has before the first call."""
+def _value(written: Any, spec: TensorSpec) -> Array:
+    shape = spec.concrete()
     if isinstance(written, str):
-        return np.frombuffer(base64.b64decode(written), dtype).reshape(shape)
-    return np.full(shape, written, dtype)
+        return np.frombuffer(base64.b64decode(written), spec.dtype).reshape(shape)
+    return np.full(shape, written, spec.dtype)

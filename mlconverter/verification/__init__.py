@@ -9,16 +9,19 @@ from mlconverter.verification.guarded import compared
 from mlconverter.verification.result import RunComparison, VerificationResult
 from mlconverter.verification.runner import BaseRunner, Inspectable, Runner, Varied, check_inputs
 from mlconverter.verification.samples import sample_inputs
+from mlconverter.verification.successive import Carrying, Successive, reset, successive
 from mlconverter.verification.tolerance import Tolerance, Tolerances
 
 __all__ = [
     "BaseRunner",
+    "Carrying",
     "Inspectable",
     "Level",
     "Permuted",
     "Renamed",
     "RunComparison",
     "Runner",
+    "Successive",
     "TensorComparison",
     "Tolerance",
     "Tolerances",
@@ -32,6 +35,8 @@ __all__ = [
     "compare_tensors",
     "compared",
     "first_difference",
+    "reset",
     "sample_inputs",
+    "successive",
     "verify_runners",
 ]

@@ -14,12 +14,29 @@ import numpy as np
 from mlconverter.errors import SignatureError
 from mlconverter.signature import IOSignature, TensorSpec
 from mlconverter.verification.dtypes import Array
-from mlconverter.verification.runner import BaseRunner, Runner, check_inputs, intermediates_of
+from mlconverter.verification.runner import BaseRunner, Runner, Stateful, check_inputs, intermediates_of
+from mlconverter.verification.steps import Resumable
 
 T = TypeVar("T")
 
 
-class Renamed(BaseRunner):
+class _Wrapped(BaseRunner):
+    """A runner around another one, whose states, kernels and quantised values are the other's."""
+
+    _runner: Runner
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the runner itself does."""
+        return isinstance(self._runner, Stateful) and self._runner.keeps_state
+
+    def reset(self) -> None:
+        """Let the runner itself forget all calls."""
+        if isinstance(self._runner, Stateful):
+            self._runner.reset()
+
+
+class Renamed(_Wrapped):
     """A runner under other names. The one that is wrapped stays its owner's to close.
 
     Args:
@@ -53,7 +70,7 @@ class Renamed(BaseRunner):
         return {new.get(n, n): v for n, v in shown.items()}
 
 
-class Permuted(BaseRunner):
+class Permuted(_Wrapped):
     """A target whose tensors are transposes of the source's, shown in the source's axis order.
 
     Axis ``i`` of the target's tensor is axis ``perm[i]`` of the source's: ``target = source.transpose(perm)``. An image
@@ -87,6 +104,18 @@ class Permuted(BaseRunner):
         given = {n: _transposed(n, v, self._input_perms.get(n)) for n, v in inputs.items()}
         shown = intermediates_of(self._runner, given)
         return {n: _transposed(n, v, self._output_perms.get(n)) for n, v in shown.items()}
+
+    @property
+    def quantized(self) -> list[str]:
+        """Names of the values that are quantised between the model's operators."""
+        return self._runner.quantized if isinstance(self._runner, Resumable) else []
+
+    def resumed(self, inputs: Mapping[str, Array], values: Mapping[str, Array]) -> Mapping[str, Array]:
+        """What the runner itself gives, values in its own axis orders; the outputs in those that they have here."""
+        assert isinstance(self._runner, Resumable)
+        given = {n: _transposed(n, v, self._input_perms.get(n)) for n, v in inputs.items()}
+        results = self._runner.resumed(given, values)
+        return {n: v if n in values else _transposed(n, v, self._output_perms.get(n)) for n, v in results.items()}
 
 
 def _permuted_specs(specs: tuple[TensorSpec, ...], perms: Mapping[str, Sequence[int]]) -> tuple[TensorSpec, ...]:

@@ -16,6 +16,7 @@ from mlconverter.verification.runner import Runner, Varied
 from mlconverter.verification.samples import SampleKind, sample_inputs
 from mlconverter.verification.session import Inputs, Sample, Session
 from mlconverter.verification.shapes import batch_inputs
+from mlconverter.verification.successive import keeps_state, successive
 from mlconverter.verification.tolerance import OTHER, Tolerances
 
 Level = Literal["fast", "full", False]
@@ -25,6 +26,9 @@ FAST_SECONDS = 60.0
 
 SECOND_BATCH = 3
 """The other batch size of a full verification: odd, and no divisor of usual sizes."""
+
+FAST_CALLS, FULL_CALLS = 4, 20
+"""Successive calls of models that keep something from one to the next."""
 
 _FAST: tuple[tuple[SampleKind, int, float], ...] = (("natural", 0, 1.0), ("edge", 0, 1.0))
 _FAST_SECOND_BATCH: tuple[tuple[SampleKind, int, float], ...] = (("natural", 1, 1.0),)
@@ -92,6 +96,10 @@ def verify_runners(
         return VerificationResult.unverified("verify=False", source=source.name, target=target.name)
     if input_perms or output_perms:
         target = Permuted(target, input_perms or {}, output_perms or {})
+    if keeps_state(source) or keeps_state(target):
+        calls = 1 if inputs is not None else FULL_CALLS if level == "full" else FAST_CALLS
+        source, target = successive(source, calls), successive(target, calls)
+        inputs = None if inputs is None else _as_one_call(inputs)
     with contextlib.ExitStack() as stack:
         limit = FAST_SECONDS if level == "fast" and inputs is None else None
         session = Session(source, target, Tolerances(target_format, rtol, halved), limit)
@@ -114,6 +122,12 @@ def verify_runners(
             session.run(sample)
         session.look_between()
         return session.result()
+
+
+def _as_one_call(inputs: Inputs | Sequence[Inputs]) -> Sequence[Inputs]:
+    """Inputs of single calls, as inputs of successive ones of which there is one."""
+    sets = [inputs] if isinstance(inputs, Mapping) else inputs
+    return [{name: np.asarray(value)[None] for name, value in given.items()} for given in sets]
 
 
 def _vary(session: Session, source: Varied, stack: contextlib.ExitStack) -> None:

@@ -52,6 +52,18 @@ class Inspectable(Protocol):
 
 
 @runtime_checkable
+class Stateful(Protocol):
+    """A runner of a model that may keep something from call to call."""
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether it does."""
+
+    def reset(self) -> None:
+        """Forget all calls: the next one is the first."""
+
+
+@runtime_checkable
 class Varied(Protocol):
     """A runner whose runtime has several sets of kernels: how far those are apart nobody can tell right from wrong."""
 

@@ -17,7 +17,7 @@ from mlconverter.verification.evidence import Evidence
 from mlconverter.verification.probing import HALVINGS, Run, between, moves
 from mlconverter.verification.result import InputKind, RunComparison, VerificationResult
 from mlconverter.verification.runner import Runner, Varied
-from mlconverter.verification.steps import STEPS, excused_by_steps, stepwise
+from mlconverter.verification.steps import ALIVE, STEPS, excused_by_steps, stepwise
 from mlconverter.verification.tolerance import Tolerances
 
 Inputs = Mapping[str, Array]
@@ -205,6 +205,17 @@ class Session:
             )
         return judged
 
+    def _is_proved_by_steps(self) -> bool:
+        """Whether what outputs do not show, as they hardly change, shows in the quantised values before them."""
+        compared = 0
+        for run in (self._seen[0], self._seen[-1]):
+            found = stepwise(self._source, self._target, copied(run.inputs), self._tolerances)
+            if not found or found.alive < ALIVE * found.compared:
+                return False
+            compared = found.compared
+        self.notes.append(f"The outputs hardly change; {compared} quantised values before them do, and are within a step.")
+        return True
+
     def _own_spread(self, sample: Sample) -> dict[str, float]:
         """How far one of the two is from itself by other kernels, by output; nothing where no runtime has others."""
         varied = next((r for r in (self._source, self._target) if isinstance(r, Varied)), None)
@@ -239,6 +250,7 @@ class Session:
 
     def result(self, wrong: str | None = None, unverified: str | None = None) -> VerificationResult:
         """The verdict on all runs; ``wrong`` and ``unverified`` are reasons that need none."""
+        proved = bool(self.runs) and self.weakness() is not None and self._is_proved_by_steps()
         notes = (*self.notes, *(self._refused if self.runs else ()))
 
         def verdict(name: Literal["verified", "wrong", "inconclusive", "unverified"], reason: str = "") -> VerificationResult:
@@ -263,7 +275,7 @@ class Session:
                 own if isinstance(own, str) else f"the source differs from itself on the same inputs: output {own}",
             )
         weakness = self.weakness()
-        return verdict("verified") if weakness is None else verdict("inconclusive", weakness)
+        return verdict("verified") if weakness is None or proved else verdict("inconclusive", weakness)
 
     def _fails(self, run: RunComparison) -> bool:
         """Whether a run failed, and not only because of outputs in which the source differs from itself."""

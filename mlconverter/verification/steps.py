@@ -24,6 +24,9 @@ from mlconverter.verification.tolerance import Tolerances
 STEPS = 1
 """By how many steps an operator's results may be apart."""
 
+ALIVE = 0.5
+"""Part of the quantised values that has to be more than one number, where comparing them is to prove anything."""
+
 MOST = 0.1
 """Part of the largest value by which outputs may be apart in the end, whatever each operator does."""
 
@@ -59,6 +62,7 @@ class Stepwise:
         compared: how many quantised values were compared.
         steps: the most steps that any of them is off.
         worst: the name of the one that is.
+        alive: how many of the compared values are not all one number.
         outputs: those outputs that are not quantised themselves, as they follow from the last values that are, compared.
     """
 
@@ -66,6 +70,7 @@ class Stepwise:
     compared: int
     steps: int
     worst: str
+    alive: int
     outputs: tuple[TensorComparison, ...]
 
     def __bool__(self) -> bool:
@@ -102,7 +107,8 @@ def _stepwise(
     outputs = [name for name in source.signature.output_names if name not in given]
     got, want = (results, theirs) if feed_target else (theirs, results)
     compared = compare_outputs({n: got[n] for n in outputs if n in got}, {n: want[n] for n in outputs}, tolerances)
-    return Stepwise(fed.name, len(steps), steps[worst], worst, compared)
+    alive = sum(bool((v != v.reshape(-1)[:1]).any()) for v in given.values())
+    return Stepwise(fed.name, len(steps), steps[worst], worst, alive, compared)
 
 
 def excused_by_steps(comparison: TensorComparison, found: Stepwise, spread: float) -> TensorComparison:

@@ -14,6 +14,7 @@ from mlconverter.formats.onnx.wire import is_onnx_file
 from mlconverter.hub.io import model_of, read_proto, signature_of, to_proto
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.original import Original
+from mlconverter.hub.states import with_states
 from mlconverter.hub.stored import placeless, sparse_links
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
@@ -87,7 +88,7 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
     @cached_property
     def _border(self) -> IOSignature:
         # Of layouts ONNX says nothing; its convention has the channels of image-like tensors first.
-        return signature_of(self._graph).laid_out("channels_first")
+        return with_states(signature_of(self._graph).laid_out("channels_first"), self._graph.metadata_props)
 
     def _own_options(self) -> dict[str, Any]:
         opset = next((o.version for o in self._original.proto.opset_import if o.domain in ("", "ai.onnx")), 0)
@@ -100,8 +101,10 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
     @classmethod
     def _runner(cls, model: Any, signature: IOSignature) -> Runner:
         from mlconverter.formats.onnx.runner import OnnxRuntimeRunner
+        from mlconverter.verification import Carrying
 
-        return OnnxRuntimeRunner(model, signature)
+        runner = OnnxRuntimeRunner(model, signature)
+        return Carrying(runner, runner.initial_states) if signature.states else runner
 
     @classmethod
     def _write(cls, model: Any, path: Path) -> None:
@@ -112,7 +115,8 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
     @classmethod
     def _read(cls, path: Path) -> Conversion:
         proto = read_proto(path)
-        return Conversion(proto, signature_of(model_of(proto)))
+        model = model_of(proto)
+        return Conversion(proto, with_states(signature_of(model), model.metadata_props))
 
     def _stored_weights(self, sources: Iterable[str]) -> dict[str, Array]:
         return self._original.stored_weights(sources)

@@ -13,6 +13,7 @@ from mlconverter.errors import CorruptModelError, NotRunnableError
 from mlconverter.formats.onnx.cut import GIVEN, cut, quantized_values
 from mlconverter.hub.io import save_proto
 from mlconverter.hub.protobuf import serialized
+from mlconverter.hub.states import initial_states
 from mlconverter.signature import IOSignature, TensorSpec
 from mlconverter.verification import BaseRunner
 
@@ -68,6 +69,11 @@ class OnnxRuntimeRunner(BaseRunner):
             self.close()
             raise NotRunnableError(f"ONNX Runtime takes a model beyond 2 GB from a file alone, and {error}.") from error
         return str(path)
+
+    @property
+    def initial_states(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What the model's states are before the first call, by the names of their inputs."""
+        return initial_states(self._session.get_modelmeta().custom_metadata_map, self.signature)
 
     def other_kernels(self) -> OnnxRuntimeRunner:
         """Runs the same model with the graph rewritten where it was not, and as it stands where it was."""

@@ -16,7 +16,7 @@ import numpy as np
 from mlconverter.errors import NotRunnableError, SignatureError
 from mlconverter.formats.tflite.schema import load
 from mlconverter.formats.tflite.signature import border_of
-from mlconverter.formats.tflite.structure import Array, Model
+from mlconverter.formats.tflite.structure import NUMPY_DTYPES, Array, Model
 from mlconverter.signature import IOSignature
 from mlconverter.verification.runner import BaseRunner, check_inputs
 
@@ -67,6 +67,8 @@ class LiteRTRunner(BaseRunner):
         self._outputs = dict(zip(border.signature.output_names, border.outputs, strict=True))
         self._content, self._structure, self._kernels, self._num_threads = content, structure, kernels, num_threads
         self._interpreter: Any = self._load(kernels)
+        self._shown: Any = None
+        self._called = False
 
     def _load(self, kernels: str, keep: bool = False) -> Any:
         litert = importlib.import_module("ai_edge_litert.interpreter")
@@ -83,6 +85,16 @@ class LiteRTRunner(BaseRunner):
             raise NotRunnableError(f"{self.name} does not run the model ({kernels} kernels): {reason}") from error
         return interpreter
 
+    @property
+    def keeps_state(self) -> bool:
+        """Whether what the model gives depends on the calls before."""
+        return self._structure.keeps_state
+
+    def reset(self) -> None:
+        """Forget all calls; LiteRT itself forgets what its operators keep, and not what is assigned to variables."""
+        if self._called:
+            self._interpreter, self._shown, self._called = self._load(self._kernels), None, False
+
     def other_kernels(self) -> LiteRTRunner:
         """Runs the same model by the other set of kernels."""
         other: Kernels = "reference" if self._kernels == "default" else "default"
@@ -93,11 +105,16 @@ class LiteRTRunner(BaseRunner):
         if self._key is not None:
             raise SignatureError("Tensors of other subgraphs than the first cannot be read.")
         fitting = check_inputs(self.signature, inputs)
-        before, self._interpreter = self._interpreter, self._load("open", keep=True)
+        self._called = True
+        if self._shown is None:
+            self._shown = self._load("open", keep=True)
+        before, self._interpreter = self._interpreter, self._shown
         try:
             self._run(fitting)
             graph = self._structure.subgraphs[0]
-            tensors = [(graph.tensors[i].name, i) for operator in graph.operators for i in operator.outputs]
+            indices = (i for operator in graph.operators for i in operator.outputs)
+            # Asked for a handle, LiteRT ends the process.
+            tensors = [(graph.tensors[i].name, i) for i in indices if graph.tensors[i].dtype in NUMPY_DTYPES]
             often = Counter(name for name, _ in tensors)  # a name that two tensors have tells neither
             return {name: np.array(self._interpreter.get_tensor(i)) for name, i in tensors if often[name] == 1} | {
                 name: np.array(self._interpreter.get_tensor(i)) for name, i in self._outputs.items()
@@ -107,6 +124,7 @@ class LiteRTRunner(BaseRunner):
 
     def _run(self, inputs: dict[str, Array]) -> Mapping[str, Array]:
         interpreter = self._interpreter
+        self._called = True
         if self._key is not None:
             outputs: Mapping[str, Array] = interpreter.get_signature_runner(self._key)(**inputs)
             return outputs
@@ -127,7 +145,7 @@ class LiteRTRunner(BaseRunner):
 
     def close(self) -> None:
         """Free the runtime's memory."""
-        self._interpreter = None
+        self._interpreter = self._shown = None
 
 
 def _refuse_crashing(model: Model) -> None:

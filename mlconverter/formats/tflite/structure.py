@@ -176,6 +176,18 @@ class Model:
     signatures: tuple[SignatureDef, ...]
     metadata: Mapping[str, int]
 
+    @cached_property
+    def keeps_state(self) -> bool:
+        """Whether anything is kept from call to call."""
+        operators = [operator for graph in self.subgraphs for operator in graph.operators]
+        once = {operator.options.initSubgraphIndex for operator in operators if operator.op == "CALL_ONCE"}
+        every = [graph for number, graph in enumerate(self.subgraphs) if number not in once]
+        return any(
+            operator.op == "ASSIGN_VARIABLE" or any(graph.tensors[i].is_variable for i in operator.inputs if i >= 0)
+            for graph in every
+            for operator in graph.operators
+        )
+
     def is_constant(self, tensor: Tensor) -> bool:
         """Whether the file holds the tensor's data."""
         return not tensor.is_variable and self.buffers[tensor.buffer].length > 0

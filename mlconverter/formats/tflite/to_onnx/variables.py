@@ -13,7 +13,7 @@ from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Variable
 from mlconverter.formats.tflite.to_onnx.ops import translates
 from mlconverter.hub.states import state_names
-from mlconverter.signature import TensorSpec
+from mlconverter.signature import Dim, TensorSpec
 
 if TYPE_CHECKING:
     from mlconverter.formats.tflite.to_onnx.translate import File
@@ -52,7 +52,7 @@ def states_of(file: File, number: int, b: Builder) -> list[State]:
     model = file.model
     ops = [op for reached in file.reached(number) for op in file.ops(reached)]
     initial = {name: tensor for _, name, tensor in _initialised(model, ops)}
-    found: list[State] = []
+    found = []
     for name, held in _variables(model, ops).items():
         if any(o.op == "ASSIGN_VARIABLE" for o, _ in held):
             found.append(_state(file, b, name, name, held[0][1], model.view(initial[name])))
@@ -67,7 +67,7 @@ def states_of(file: File, number: int, b: Builder) -> list[State]:
 
 def _state(file: File, b: Builder, key: str | int, name: str, tensor: Tensor, initial: Array) -> State:
     came, goes = (b.unique(n) for n in state_names(name))
-    shape = tuple(tensor.shape)
+    shape: tuple[Dim, ...] = tensor.shape
     if file.free_batch and shape[:1] == (1,):
         shape = ("batch", *shape[1:])
     spec = TensorSpec(came, shape, tensor.dtype, quantization=tensor.grid)
