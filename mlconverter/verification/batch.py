@@ -16,6 +16,7 @@ from mlconverter.verification.evidence import differs, same
 from mlconverter.verification.runner import Runner
 from mlconverter.verification.samples import SampleKind, sample_inputs
 from mlconverter.verification.shapes import batch_dims, batch_inputs
+from mlconverter.verification.successive import Afresh, keeps_state
 from mlconverter.verification.tolerance import Tolerances
 
 Inputs = Mapping[str, Array]
@@ -60,6 +61,8 @@ def batch_failure(
     """
     if n < 2:
         raise ValueError(f"A batch of {n} proves nothing; at least 2 are needed.")
+    if keeps_state(runner):
+        runner = Afresh(runner)
     signature = runner.signature
     if not batch_inputs(signature):
         return "no input has a free batch"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeGuard
 
 import numpy as np
 
@@ -81,6 +80,22 @@ def _of_batch(initial: Array, spec: TensorSpec, batch: int) -> Array:
     return np.repeat(initial, batch, 0) if free and initial.shape[0] == 1 else initial
 
 
+class Afresh(BaseRunner):
+    """A runner for which every call is the first.
+
+    Args:
+        runner: the runner itself.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        super().__init__(runner.name, runner.signature)
+        self._runner = runner
+
+    def _run(self, inputs: dict[str, Array]) -> Mapping[str, Array]:
+        reset(self._runner)
+        return self._runner.run(inputs)
+
+
 class Successive(BaseRunner):
     """Successive calls of a runner as one: inputs and outputs have a new first axis, of the calls.
 
@@ -154,14 +169,14 @@ def successive(runner: Runner, calls: int) -> Successive:
     return (VariedSuccessive if isinstance(runner, Varied) else Successive)(runner, calls)
 
 
-def keeps_state(runner: Runner) -> TypeGuard[Stateful]:
+def keeps_state(runner: Runner) -> bool:
     """Whether what a runner gives depends on the calls before."""
     return isinstance(runner, Stateful) and runner.keeps_state
 
 
 def reset(runner: Runner) -> None:
     """Let a runner forget all calls."""
-    if keeps_state(runner):
+    if isinstance(runner, Stateful) and runner.keeps_state:
         runner.reset()
 
 

@@ -142,7 +142,7 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
 
         def made(hub: HubModel) -> Conversion:
             module, notes = convert(hub, options, source_hash)
-            return Conversion(module, hub.signature, (*hub.notes, *notes))
+            return Conversion(module, hub.signature.without_states, (*hub.notes, *notes))
 
         return converted(hub, options, made, cls._runner, unasked=True)
 

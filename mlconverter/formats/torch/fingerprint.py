@@ -20,7 +20,8 @@ def fingerprint(module: fx.GraphModule) -> dict[str, str]:
     for name, layer in module.named_modules(remove_duplicate=False):
         kind = f"{type(layer).__module__}.{type(layer).__qualname__}"
         does = f"{type(layer).__name__} {_code(layer)}" if isinstance(layer, fx.GraphModule) else f"{kind} {configuration(layer)}"
-        own = (*layer._parameters.items(), *layer._buffers.items())
+        kept = layer._non_persistent_buffers_set  # which may be of another size in every call
+        own = (*layer._parameters.items(), *((n, t) for n, t in layer._buffers.items() if n not in kept))
         holds = [(n, tuple(t.shape), t.is_floating_point()) for n, t in own if t is not None]
         digests[name] = hashlib.sha256(f"{does} {interference(layer)} {holds}".encode()).hexdigest()
     return digests

@@ -13,6 +13,7 @@ from mlconverter.formats.torch.origin import ModuleOrigin, WeightOrigin
 from mlconverter.formats.torch.plain_graph import PlainGraph
 from mlconverter.formats.torch.readable import readable
 from mlconverter.formats.torch.standalone import Group
+from mlconverter.formats.torch.states import reset_states
 from mlconverter.formats.torch.storage import Storage
 
 _META_KEY = "mlconverter"
@@ -74,6 +75,10 @@ class ConvertedModule(fx.GraphModule):
         for part in self.modules():
             if isinstance(part, Storage):
                 part._rounds = value
+
+    def reset_state(self) -> None:
+        """Let the next call be the first one, where the model keeps something from call to call."""
+        reset_states(self)
 
     # GraphModule copies and saves its graph and its weights, and nothing else that a module has.
 

@@ -13,6 +13,7 @@ from mlconverter.errors import SignatureError
 from mlconverter.formats.torch.arrays import to_numpy, to_tensor
 from mlconverter.formats.torch.outputs import flatten
 from mlconverter.formats.torch.state import device_of, evaluating
+from mlconverter.formats.torch.states import reset_states, states_of
 from mlconverter.signature import IOSignature
 from mlconverter.verification import BaseRunner, check_inputs
 
@@ -34,6 +35,15 @@ class TorchRunner(BaseRunner):
     def __init__(self, module: nn.Module, signature: IOSignature) -> None:
         super().__init__(f"torch {torch.__version__}", signature)
         self._module = module
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether what the module gives depends on the calls before; one that was converted says so."""
+        return bool(states_of(self._module))
+
+    def reset(self) -> None:
+        """Forget all calls."""
+        reset_states(self._module)
 
     def _run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         outputs = flatten(self._call(inputs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib
 import inspect
 import os
@@ -24,6 +25,7 @@ from mlconverter.formats.torch.dtypes import name_of
 from mlconverter.formats.torch.fingerprint import configuration, interference
 from mlconverter.formats.torch.module import ConvertedModule, as_stored
 from mlconverter.formats.torch.readable import RUNTIME, readable
+from mlconverter.formats.torch.states import reset_states, states_of
 
 _PLAIN = frozenset(
     "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64 bool float8_e4m3fn float8_e5m2".split()
@@ -82,6 +84,9 @@ def write_source(module: nn.Module, path: str | os.PathLike[str]) -> Path:
     target, stored = Path(path), as_stored(module)
     weights = target.with_suffix(".safetensors")
     assert isinstance(stored, ConvertedModule)
+    if states_of(stored):
+        stored = copy.deepcopy(stored)
+        reset_states(stored)
     text = source_of(stored, weights.name)
     _save(stored, weights)
     return atomic_write(target, text.encode())

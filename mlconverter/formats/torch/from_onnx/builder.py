@@ -58,6 +58,7 @@ class Builder:
         node: the ONNX node being translated.
         first_input: of those inputs that are tensors.
         bodies: records graphs of the current node as parts of this module, by the names of the parts.
+        states: paths of the layers that keep something from call to call, by the names of the inputs that they stand for.
     """
 
     bodies: Callable[[dict[str, ir.Graph]], Bodies]
@@ -68,6 +69,7 @@ class Builder:
         self.tracer = Tracer(self.graph)
         self.node: ir.Node | None = None
         self.first_input: Tensor | None = None
+        self.states: dict[str, str] = {}
         self._links: list[WeightLink] = []
         self._inner: dict[str, Builder] = {}
         # One tensor for each weight, in whichever parts of the module it is used.
@@ -203,6 +205,21 @@ class Builder:
             _put(layer, attribute, tensor)
             self._link(const, f"{path}.{attribute}", tensor)
         return cast(Tensor, self.tracer.create_proxy("call_module", path, args, {}))
+
+    # -- states ----------------------------------------------------------------------------------------------------
+
+    def state(self, name: str, value: ir.Value) -> Tensor:
+        """Read what the call before has left of a state."""
+        shape = [dim_of(d) for d in value.shape or ()]
+        fixed, dtype = tuple(d if isinstance(d, int) else 1 for d in shape), DTYPES[numpy_name(value.dtype)]
+        layer = runtime.State(fixed, str(dtype).removeprefix("torch."), bool(shape) and not isinstance(shape[0], int))
+        path = self.states[name] = self._free_path(dotted(name))
+        self._attach(self.root, path, layer)
+        return cast(Tensor, self.tracer.create_proxy("call_module", path, (self.first_input,), {}))
+
+    def keep(self, name: str, value: Tensor) -> None:
+        """Leave a state for the next call."""
+        self.tracer.create_proxy("call_module", self.states[name], (self.first_input, value), {})
 
     def _weight(self, const: Const, *, buffer: bool = False) -> torch.Tensor:
         """The one torch tensor of a weight seen through its steps: ties stay tied, independent weights independent."""

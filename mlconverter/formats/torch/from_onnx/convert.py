@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from mlconverter.formats.torch.arrays import to_tensor
 from mlconverter.formats.torch.fingerprint import fingerprint
 from mlconverter.formats.torch.from_onnx import roles
 from mlconverter.formats.torch.from_onnx.builder import Builder
 from mlconverter.formats.torch.from_onnx.ops import translates
+from mlconverter.formats.torch.from_onnx.runtime import State
 from mlconverter.formats.torch.from_onnx.translate import Translation
 from mlconverter.formats.torch.module import ConvertedModule
 from mlconverter.formats.torch.origin import ModuleOrigin
@@ -16,6 +18,7 @@ from mlconverter.hub.expand import expand
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
 from mlconverter.hub.refusing import refuse_unsupported
+from mlconverter.hub.states import initial_states
 from mlconverter.hub.weights import compose
 from mlconverter.hub.whole_weights import make_weights_real
 from mlconverter.options import ConvertOptions
@@ -44,14 +47,20 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
     decided = roles.decide(model)
     builder = Builder()
     builder.decide_roles(lambda weight: decided[weight].kind if weight in decided else "parameter")
-    Translation(model, model.graph, builder).run()
+    Translation(model, model.graph, builder, states=dict(hub.signature.states)).run()
     links = builder.links
     names = {link.target for link in real}
     origins = compose((*(link for link in hub.links if link.target not in names), *compose(hub.links, real)), links)
     module = ConvertedModule(builder.root, builder.graph)
     keep_storable(module, origins)
+    for name, value in initial_states(hub.model.metadata_props, hub.signature).items():
+        state = module.get_submodule(builder.states[name])
+        assert isinstance(state, State)
+        state.initial.copy_(to_tensor(value))
+        state.reset()
     module.eval()
-    origin = ModuleOrigin(origins, source_hash, options, hub.signature, fingerprint(module), dtypes_of(module))
+    signature = hub.signature.without_states
+    origin = ModuleOrigin(origins, source_hash, options, signature, fingerprint(module), dtypes_of(module))
     module.remember(origin)
     reached = {link.source for link in links}
     kept = {name: role.reason for name, role in decided.items() if role.kind == "buffer" and name in reached}

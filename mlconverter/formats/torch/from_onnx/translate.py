@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -49,10 +50,19 @@ class Translation:
         graph: its graph, or one of a node.
         builder: where the code is recorded.
         outer: the walk that met the node.
+        states: outputs that the next call is given, by the names of the inputs that they become.
     """
 
-    def __init__(self, model: ir.Model, graph: ir.Graph, builder: Builder, outer: Translation | None = None) -> None:
+    def __init__(
+        self,
+        model: ir.Model,
+        graph: ir.Graph,
+        builder: Builder,
+        outer: Translation | None = None,
+        states: Mapping[str, str] | None = None,
+    ) -> None:
         self.model, self.graph, self.builder, self.outer = model, graph, builder, outer
+        self.states = states or {}
         self.values: dict[ir.Value, Value] = {}
         self.merged: set[ir.Node] = set()
         self._operands: dict[fx.Node, tuple[fx.Proxy, fx.Proxy]] = {}  # what is read from outside: there, and here
@@ -61,18 +71,28 @@ class Translation:
     def run(self) -> None:
         """Record the whole graph: placeholders, nodes, output."""
         for value in self.graph.inputs:
-            if value.name in self.graph.initializers:
+            if value.name in self.graph.initializers or value.name in self.states:
                 continue
             placeholder = self._known(self._placeholder(_identifier(value.name or "input")), value)
             if self.builder.first_input is None and not isinstance(value.type, (ir.SequenceType, ir.OptionalType)):
                 self.builder.first_input = placeholder
             self.values[value] = placeholder if self.outer is not None else self._checked(placeholder, value)
+        kept = {value.name: value for value in self.graph.inputs if value.name in self.states}
+        for name, value in kept.items():
+            self.values[value] = self._known(self.builder.state(name or "", value), value)
         for node in self.graph:
             self._translate(node)
-        results = tuple(self.builder.tensor(self.value(output)).node for output in self.graph.outputs)
+        goes = {output: name for name, output in self.states.items()}
+        for output in self.graph.outputs:
+            if output.name in goes:
+                self.builder.keep(goes[output.name], self.builder.tensor(self.value(output)))
+        given = [output for output in self.graph.outputs if output.name not in goes]
+        results = tuple(self.builder.tensor(self.value(output)).node for output in given)
         self.builder.graph.output(results if len(results) != 1 or self.outer is not None else results[0])
         # Nothing that is recorded has a side effect; what no output needs can go.
-        self.builder.graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
+        impure = {"placeholder", "output"}
+        kept_paths = self.builder.states.values()
+        self.builder.graph.eliminate_dead_code(lambda node: node.op in impure or node.target in kept_paths)
 
     def _placeholder(self, name: str) -> fx.Proxy:
         placeholder = self.builder.tracer.create_proxy("placeholder", name, (), {})

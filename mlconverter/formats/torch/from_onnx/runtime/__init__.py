@@ -83,6 +83,7 @@ from mlconverter.formats.torch.from_onnx.runtime.shapes import (
     unsqueeze,
 )
 from mlconverter.formats.torch.from_onnx.runtime.spectra import dft, mel_weight_matrix, stft
+from mlconverter.formats.torch.from_onnx.runtime.states import State
 from mlconverter.formats.torch.from_onnx.runtime.text import n_grams
 from mlconverter.formats.torch.from_onnx.runtime.trees import tree_leaves, tree_votes
 from mlconverter.formats.torch.from_onnx.runtime.vectors import coupled, duels, kernel, winner
@@ -97,6 +98,7 @@ from mlconverter.formats.torch.from_onnx.runtime.windows import (
 )
 
 __all__ = [
+    "State",
     "DropoutBy",
     "Grid",
     "REDUCTIONS",
