@@ -38,6 +38,7 @@ OPTIONS = {
     "ARG_MIN": "ArgMin",
     "AVERAGE_POOL_2D": "Pool2D",
     "BATCH_MATMUL": "BatchMatMul",
+    "BUCKETIZE": "Bucketize",
     "CONCATENATION": "Concatenation",
     "CONV_2D": "Conv2D",
     "CONV_3D": "Conv3D",
@@ -46,6 +47,8 @@ OPTIONS = {
     "DEPTHWISE_CONV_2D": "DepthwiseConv2D",
     "DEPTH_TO_SPACE": "DepthToSpace",
     "DIV": "Div",
+    "EMBEDDING_LOOKUP_SPARSE": "EmbeddingLookupSparse",
+    "FAKE_QUANT": "FakeQuant",
     "FULLY_CONNECTED": "FullyConnected",
     "GATHER": "Gather",
     "GELU": "Gelu",
@@ -65,6 +68,7 @@ OPTIONS = {
     "REDUCE_MAX": "Reducer",
     "REDUCE_MIN": "Reducer",
     "REDUCE_PROD": "Reducer",
+    "REDUCE_WINDOW": "ReduceWindow",
     "RESHAPE": "Reshape",
     "RESIZE_BILINEAR": "ResizeBilinear",
     "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighbor",
@@ -75,10 +79,27 @@ OPTIONS = {
     "SPLIT": "Split",
     "SPLIT_V": "SplitV",
     "SQUEEZE": "Squeeze",
+    "STABLEHLO_BROADCAST_IN_DIM": "StablehloBroadcastInDim",
+    "STABLEHLO_COMPARE": "StablehloCompare",
+    "STABLEHLO_COMPOSITE": "StableHLOComposite",
+    "STABLEHLO_CONCATENATE": "StablehloConcatenate",
+    "STABLEHLO_CONVOLUTION": "StablehloConvolution",
+    "STABLEHLO_DOT_GENERAL": "StablehloDotGeneral",
+    "STABLEHLO_DYNAMIC_SLICE": "StablehloDynamicSlice",
+    "STABLEHLO_GATHER": "StablehloGather",
+    "STABLEHLO_IOTA": "StablehloIota",
+    "STABLEHLO_PAD": "StablehloPad",
+    "STABLEHLO_REDUCE": "StablehloReduce",
+    "STABLEHLO_REDUCE_WINDOW": "StablehloReduceWindow",
+    "STABLEHLO_SCATTER": "StablehloScatter",
+    "STABLEHLO_SLICE": "StablehloSlice",
+    "STABLEHLO_SORT": "StablehloSort",
+    "STABLEHLO_TRANSPOSE": "StablehloTranspose",
     "STRIDED_SLICE": "StridedSlice",
     "SUB": "Sub",
     "SUM": "Reducer",
     "TRANSPOSE_CONV": "TransposeConv",
+    "UNIQUE": "Unique",
     "UNPACK": "Unpack",
     "WHILE": "While",
 }
@@ -293,15 +314,14 @@ class _Reader:
 
 def _options(op: str, operator: Any) -> Any:
     expected = OPTIONS.get(op)
-    number = operator.BuiltinOptionsType()
     schema = generated()
-    if expected is None:
-        if operator.BuiltinOptions2Type():
-            return schema.BuiltinOptions2Creator(operator.BuiltinOptions2Type(), operator.BuiltinOptions2())
-        return schema.BuiltinOptionsCreator(number, operator.BuiltinOptions()) if number else None
-    if number == getattr(schema.BuiltinOptions, f"{expected}Options"):
+    number, second = operator.BuiltinOptionsType(), operator.BuiltinOptions2Type()
+    # Operators that came after the first union of options was full have theirs in a second one.
+    if second and expected in (None, names("BuiltinOptions2").get(second, "").removesuffix("Options")):
+        return schema.BuiltinOptions2Creator(second, operator.BuiltinOptions2())
+    if number and expected in (None, names("BuiltinOptions").get(number, "").removesuffix("Options")):
         return schema.BuiltinOptionsCreator(number, operator.BuiltinOptions())
-    return getattr(schema, f"{expected}OptionsT")()
+    return None if expected is None else getattr(schema, f"{expected}OptionsT")()
 
 
 def _index_vector(kind: int, table: Any) -> Array:

@@ -12,7 +12,7 @@ from mlconverter.errors import ConversionError
 from mlconverter.formats.tflite.runner import LiteRTRunner
 from mlconverter.formats.tflite.to_onnx.convert import convert
 from mlconverter.hub.model import HubModel
-from tests.ops.tflite_onnx import cases_shapes  # noqa: F401  (adds to the table)
+from tests.ops.tflite_onnx import cases_more, cases_shapes  # noqa: F401  (add to the table)
 from tests.ops.tflite_onnx.cases import CASES, Case
 from tests.ops.tflite_onnx.files import File
 

@@ -19,22 +19,28 @@ from mlconverter.formats.tflite.structure import NUMPY_DTYPES, Model, Subgraph, 
 from mlconverter.formats.tflite.to_onnx.builder import IR_VERSION, OPSET, Builder, onnx_type
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Runtime, Stored
 from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, IGNORED_ACTIVATIONS, translates
+from mlconverter.formats.tflite.to_onnx.spectra import TAKES_APART
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Densify
 
 FAMILIES = (
     "activations",
+    "bits",
+    "boxes",
     "conv",
     "elementwise",
     "joining",
     "matmul",
     "padding",
+    "places",
     "pool",
     "reduce",
     "resize",
+    "segments",
     "shapes",
     "slicing",
     "space",
+    "spectra",
     "storage",
 )
 """The modules that register translators."""
@@ -51,6 +57,19 @@ _LATER = {
     "READ_VARIABLE": "a variable (state between calls)",
     "ASSIGN_VARIABLE": "a variable (state between calls)",
     "QUANTIZE": "quantised activations",
+    "RANDOM_STANDARD_NORMAL": "random numbers, which no other runtime draws alike",
+    "RANDOM_UNIFORM": "random numbers, which no other runtime draws alike",
+    "MULTINOMIAL": "random numbers, which no other runtime draws alike",
+    "STABLEHLO_RNG_BIT_GENERATOR": "random numbers, which no other runtime draws alike",
+    "HASHTABLE": "a table that outlives a call",
+    "HASHTABLE_FIND": "a table that outlives a call",
+    "HASHTABLE_IMPORT": "a table that outlives a call",
+    "HASHTABLE_SIZE": "a table that outlives a call",
+    "LSH_PROJECTION": "hashes of bytes, for which ONNX has no operator",
+    "SKIP_GRAM": "text, for which ONNX has no such operator",
+    "CONCAT_EMBEDDINGS": "an operator that LiteRT has no kernel for, and no description tells what it computes",
+    "STABLEHLO_CUSTOM_CALL": "a function that the file names and does not hold",
+    "DELEGATE": "a part of the model that only the delegate which made it can run",
 }
 """Why operators have no translator, where that says more than that they have none."""
 
@@ -107,7 +126,7 @@ def _tensor_refusal(op: Op, tensor: Tensor) -> str | None:
         return "a variable tensor (state between calls)"
     if tensor.quantization_details is not None:
         return f"{tensor.quantization_details} of '{tensor.name}'"
-    if tensor.dtype not in NUMPY_DTYPES or tensor.dtype.startswith("complex"):
+    if tensor.dtype not in NUMPY_DTYPES or (tensor.dtype.startswith("complex") and op.key not in {"RFFT2D", *TAKES_APART}):
         return f"{tensor.dtype} tensors"
     if tensor.quantization is not None and not tensor.dtype.startswith("float") and not (constant and op.key == "DEQUANTIZE"):
         return f"quantised {'weights' if constant else 'activations'} ({tensor.dtype})"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
-from mlconverter.formats.tflite.to_onnx.activations import fused
+from mlconverter.formats.tflite.to_onnx.activations import clip, fused
 from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import needs_float, translates
@@ -76,6 +78,48 @@ def floor_mod(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
     zero = b.scalar(0, x.dtype)
     other_sign = b.emit("Less", b.emit("Mul", remainder, d), zero)
     return Stored(b.emit("Where", other_sign, b.emit("Add", remainder, d), remainder), order)
+
+
+@translates("ATAN2", 1, check=needs_float)
+def atan2(b: Builder, op: Op, y: Operand, x: Operand) -> Stored:
+    """ATAN2 → Atan of the quotient of the lengths, put into its quadrant by the signs of both."""
+    order, (rise, run) = b.together(y, x)
+    up, along = b.emit("Abs", rise), b.emit("Abs", run)
+    # Equal lengths make 45 degrees even where both are infinite, and none where both are zero.
+    slope = b.emit("Where", b.emit("Equal", up, along), b.emit("Sign", up), b.emit("Div", up, along))
+    angle = b.emit("Atan", slope)
+    turned = b.emit("Sub", b.scalar(np.pi, y.dtype), angle)
+    angle = b.emit("Where", _is_negative(b, run, y.dtype), turned, angle)
+    return Stored(b.emit("Where", _is_negative(b, rise, y.dtype), b.emit("Neg", angle), angle), order)
+
+
+def _is_negative(b: Builder, value: ir.Value, dtype: str) -> ir.Value:
+    """The sign bit: zero has one too, which its reciprocal shows."""
+    zero = b.scalar(0, dtype)
+    return b.emit("Or", b.emit("Less", value, zero), b.emit("Less", b.emit("Reciprocal", value), zero))
+
+
+@translates("FAKE_QUANT", 1, 2, check=needs_float)
+def fake_quant(b: Builder, op: Op, x: Operand) -> Stored:
+    """FAKE_QUANT → Clip, and rounding to a grid that has a place at zero."""
+    value, order = b.as_is(x)
+    low, high, scale = _grid(op.options)
+    value = b.emit("Sub", clip(b, value, low, high, x.dtype), b.scalar(low, x.dtype))
+    value = b.emit("Mul", value, b.scalar(np.float32(1) / scale, x.dtype))
+    # Halves go up, where Round would take them to the even neighbour.
+    whole = b.emit("Floor", value)
+    half = b.emit("GreaterOrEqual", b.emit("Sub", value, whole), b.scalar(0.5, x.dtype))
+    value = b.emit("Mul", b.emit("Add", whole, b.cast(half, x.dtype)), b.scalar(scale, x.dtype))
+    return Stored(b.emit("Add", value, b.scalar(low, x.dtype)), order)
+
+
+def _grid(options: Any) -> tuple[np.float32, np.float32, np.float32]:
+    """Least and largest value of a FAKE_QUANT, moved so that zero is on the grid, and the distance of its places."""
+    first, last = np.float32(bool(options.narrowRange)), np.float32(2**options.numBits - 1)
+    least, largest = np.float32(options.min), np.float32(options.max)
+    scale = (largest - least) / (last - first)
+    zero = np.clip(np.floor(first - least / scale + np.float32(0.5)), first, last)
+    return (first - zero) * scale, (last - zero) * scale, scale
 
 
 @translates("ADD_N", 1)

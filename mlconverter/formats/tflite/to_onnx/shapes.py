@@ -149,6 +149,24 @@ def broadcast_to(b: Builder, op: Op, x: Operand, shape: Operand) -> Stored:
     return Stored(b.emit("Expand", b.broadcast(x, order), b.ints(layout.arranged(order, target))), order)
 
 
+def _known_ranks(op: Op) -> str | None:
+    if None in op.dims(op.tensor(0)) + op.dims(op.tensor(1)):
+        return "the ranks that it brings together are only known at run time"
+    return None
+
+
+@translates("BROADCAST_ARGS", 1, check=_known_ranks)
+def broadcast_args(b: Builder, op: Op, first: Operand, second: Operand) -> Stored:
+    """BROADCAST_ARGS → Where: the other shape's size for each 1, after the shorter shape got leading ones."""
+    dtype, length = op.outputs[0].dtype, max(first.dims[0] or 0, second.dims[0] or 0)
+    sizes = []
+    for operand in (first, second):
+        ones = length - (operand.dims[0] or 0)
+        parts = [b.array(np.ones(ones, dtype)), b.ask(operand)] if ones else [b.ask(operand)]
+        sizes.append(b.emit("Concat", *parts, axis=0))
+    return Stored(b.emit("Where", b.emit("Equal", sizes[0], b.scalar(1, dtype)), sizes[1], sizes[0]), (0,))
+
+
 @translates("TILE", 1, 2, 3)
 def tile(b: Builder, op: Op, x: Operand, multiples: Operand) -> Stored:
     """TILE → Tile."""

@@ -1,0 +1,288 @@
+"""The table of operator cases, continued: bits, segments, boxes, places and spectra."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as S
+
+from tests.ops.tflite_onnx.cases import add, ints, weights
+from tests.ops.tflite_onnx.cases_shapes import image
+from tests.ops.tflite_onnx.files import File
+
+# Bits
+
+for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32"):
+    unsigned = dtype.startswith("u")
+    for op in ("BITWISE_XOR", "RIGHT_SHIFT"):
+        add(
+            f"{op} {dtype}",
+            lambda f, n, op=op, d=dtype: f.op(op, [f.input((n, 2, 9), d), f.input((n, 2, 9), d)], d),
+            low=0 if unsigned else -100,
+            high=120,
+        )
+    add(
+        f"RIGHT_SHIFT {dtype} a little",
+        lambda f, n, d=dtype: f.op("RIGHT_SHIFT", [f.input((n, 3, 5), d), f.constant(np.arange(5, dtype=d))], d),
+        low=0 if unsigned else -100,
+        high=120,
+    )
+for before, after in itertools.permutations(("int32", "uint32"), 2):
+    add(
+        f"BITCAST {before} to {after}",
+        lambda f, n, b=before, a=after: f.op("BITCAST", [f.input((n, 5), b)], a),
+        low=0 if before.startswith("u") else -9,
+        high=9,
+    )
+
+# Element by element
+
+for dtype in ("float32", "float64"):
+    add(f"ATAN2 {dtype}", lambda f, n, d=dtype: f.op("ATAN2", [f.input((n, 3, 4), d), f.input((n, 3, 4), d)], d))
+
+
+def whole_angles(f: File, n: int) -> int:
+    """Signs, zeros of either sign and infinities against each other."""
+    parts = np.asarray([0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan], np.float32)
+    up, along = np.meshgrid(parts, parts)
+    nothing = f.op("MUL", [f.input((1,)), f.constant(np.float32([0]))], options=S.MulOptionsT())
+    one = f.op("EXP", [nothing])
+    return f.op("ATAN2", [f.op("MUL", [f.constant(up), one], options=S.MulOptionsT()), f.constant(along)])
+
+
+add("ATAN2 of zeros and infinities", whole_angles, batches=(1,))
+for (low, high), bits, narrow in itertools.product(((-1.0, 1.0), (0.0, 6.0), (-0.31, 2.7), (1.0, 3.0)), (8, 4), (False, True)):
+    if (low, high) == (1.0, 3.0) and narrow:
+        continue
+    add(
+        f"FAKE_QUANT {low} {high} {bits} {narrow}",
+        lambda f, n, low=low, high=high, bits=bits, narrow=narrow: f.op(
+            "FAKE_QUANT",
+            [image(f, n)],
+            options=S.FakeQuantOptionsT(min=low, max=high, numBits=bits, narrowRange=narrow),
+            version=2 if narrow else 1,
+        ),
+        transposes=2,
+    )
+add(
+    "FAKE_QUANT halves",
+    lambda f, n: f.op(
+        "FAKE_QUANT",
+        [f.op("MUL", [f.input((n, 9)), f.constant(np.float32([0.5]))], options=S.MulOptionsT())],
+        options=S.FakeQuantOptionsT(min=0, max=15, numBits=4),
+    ),
+    low=0,
+    high=32,
+)
+
+# Shapes
+
+for left, right, dtype in (((4, 1, 3), (5, 1), "int32"), ((2,), (7, 3, 1), "int64"), ((3, 3), (3, 3), "int32")):
+    add(
+        f"BROADCAST_ARGS {left} {right}",
+        lambda f, n, left=left, right=right, d=dtype: f.op(
+            "BROADCAST_ARGS",
+            [
+                f.op("MINIMUM", [f.input((len(left),), d), f.constant(np.asarray(left, d))], d),
+                f.constant(np.asarray(right, d)),
+            ],
+            d,
+        ),
+        low=9,
+        high=9,
+        batches=(1,),
+    )
+
+# Segments
+
+for dtype in ("float32", "int32"):
+    for name, ids in {"dense": (0, 0, 1, 2, 2), "with gaps": (0, 3, 3, 3, 5)}.items():
+        add(
+            f"SEGMENT_SUM {name} {dtype}",
+            lambda f, n, ids=ids, d=dtype: f.op("SEGMENT_SUM", [f.input((5, n, 3), d), f.constant(ints(*ids))], d),
+        )
+add("SEGMENT_SUM of a vector", lambda f, n: f.op("SEGMENT_SUM", [f.input((4,)), f.constant(ints(0, 1, 1, 4))]), batches=(1,))
+for op, dtype in itertools.product(("SUM", "PROD", "MAX", "MIN"), ("float32", "int32")):
+    add(
+        f"UNSORTED_SEGMENT_{op} {dtype}",
+        lambda f, n, op=op, d=dtype: f.op(
+            f"UNSORTED_SEGMENT_{op}", [f.input((5, n, 3), d), f.constant(ints(3, 0, 3, -1, 0)), f.constant(np.int32(5))], d
+        ),
+    )
+    add(
+        f"UNSORTED_SEGMENT_{op} {dtype} of two axes",
+        lambda f, n, op=op, d=dtype: f.op(
+            f"UNSORTED_SEGMENT_{op}", [f.input((2, 3, n), d), f.constant([[1, 0, 1], [2, 2, 1]], "int32"), f.constant(np.int32(3))], d
+        ),
+    )
+for rank, many in (((1,), True), ((2, 3), True), ((4,), False), ((), False)):
+    for dtype in ("float32", "int32", "int64", "int8", "uint8"):
+
+        def to_dense(f: File, n: int, rank=rank, many=many, dtype=dtype) -> int:
+            shape = ints(6, 5, 4)[: len(rank) and (rank[-1] if len(rank) > 1 else 1) or 1]
+            places = {(): np.int32(3), (1,): ints(2), (4,): ints(0, 2, 3, 5), (2, 3): ints(0, 1, 2, 3, 4, 0).reshape(2, 3)}[rank]
+            size = (rank[0],) if many else ()
+            return f.op(
+                "SPARSE_TO_DENSE",
+                [f.constant(places), f.constant(shape), f.input(size, dtype), f.constant(np.asarray(7, dtype))],
+                dtype,
+                options=S.SparseToDenseOptionsT(),
+                version=3,
+            )
+
+        add(f"SPARSE_TO_DENSE {rank} {'many' if many else 'one'} {dtype}", to_dense, low=0, high=9, batches=(1,))
+for combiner, width in itertools.product((0, 1, 2), ((4,), (3, 2))):
+    add(
+        f"EMBEDDING_LOOKUP_SPARSE {combiner} {width}",
+        lambda f, n, combiner=combiner, width=width: f.op(
+            "EMBEDDING_LOOKUP_SPARSE",
+            [
+                f.input((5,), "int32"),
+                f.constant([[0, 0], [0, 1], [0, 2], [2, 0], [2, 1]], "int32"),
+                f.constant(ints(4, 3)),
+                f.constant(np.float32([1, 2, 0.5, 1.5, 3])),
+                f.constant(weights(7, *width)),
+            ],
+            options=S.EmbeddingLookupSparseOptionsT(combiner=combiner),
+        ),
+        low=0,
+        high=6,
+        batches=(1,),
+    )
+
+# Places
+
+for dtype, index in itertools.product(("float32", "int32", "int64", "int16", "int8", "uint8"), ("int32", "int64")):
+    add(
+        f"UNIQUE {dtype} {index}",
+        lambda f, n, d=dtype, i=index: f.op(
+            "UNIQUE", [f.input((9,), d)], [d, i], options=S.UniqueOptionsT(idxOutType=2 if i == "int32" else 4)
+        ),
+        low=1,
+        high=4,
+        batches=(1,),
+    )
+for dtype in ("float32", "float64", "int32", "int64"):
+    add(
+        f"BUCKETIZE {dtype}",
+        lambda f, n, d=dtype: f.op(
+            "BUCKETIZE", [f.input((n, 3, 4), d)], "int32", options=S.BucketizeOptionsT(boundaries=[-2.0, 0.0, 1.0])
+        ),
+    )
+add(
+    "BUCKETIZE channels first",
+    lambda f, n: f.op("BUCKETIZE", [image(f, n)], "int32", options=S.BucketizeOptionsT(boundaries=[-0.5, 0.5])),
+    transposes=2,
+)
+for dtype, width in (("float32", (3,)), ("float32", ()), ("float32", (2, 3))):
+    add(
+        f"HASHTABLE_LOOKUP {dtype} {width}",
+        lambda f, n, d=dtype, w=width: f.op(
+            "HASHTABLE_LOOKUP",
+            [f.input((6,), "int32"), f.constant(ints(-2, 0, 3, 5)), f.constant(weights(4, *w).astype(d))],
+            [d, "uint8"],
+        ),
+        low=-2,
+        high=5,
+        batches=(1,),
+    )
+for dtype in ("float32", "int32", "int64", "int16", "int8", "uint8"):
+    add(f"MATRIX_DIAG {dtype}", lambda f, n, d=dtype: f.op("MATRIX_DIAG", [f.input((n, 2, 3), d)], d), low=0)
+    for size in ((3, 3), (2, 4), (4, 2)):
+        add(
+            f"MATRIX_SET_DIAG {size} {dtype}",
+            lambda f, n, d=dtype, s=size: f.op("MATRIX_SET_DIAG", [f.input((n, *s), d), f.input((n, min(s)), d)], d),
+            low=0,
+        )
+add("MATRIX_DIAG of a vector", lambda f, n: f.op("MATRIX_DIAG", [f.input((4,))]), batches=(1,))
+
+for name, (part, index) in {
+    "rows": (("n", 2, 3), "int32"),
+    "inner": (("n", 5, 1), "int32"),
+    "corner": (("n", 2, 2), "int64"),
+    "all": (("n", 5, 3), "int32"),
+    "first": ((1, 5, 3), "int32"),
+}.items():
+    for dtype in ("float32", "int32", "int64", "bool", "int8", "float16"):
+
+        def update(f: File, n: int, part=part, index=index, dtype=dtype) -> int:
+            shape = [n if d == "n" else d for d in part]
+            return f.op("DYNAMIC_UPDATE_SLICE", [f.input((n, 5, 3), dtype), f.input(shape, dtype), f.input((3,), index)], dtype)
+
+        add(f"DYNAMIC_UPDATE_SLICE {name} {dtype}", update)
+add(
+    "DYNAMIC_UPDATE_SLICE channels first",
+    lambda f, n: f.op("DYNAMIC_UPDATE_SLICE", [image(f, n), f.input((n, 2, 6, 4)), f.constant(ints(0, 3, 0, 0))]),
+)
+
+# Boxes
+
+
+def boxes(op, most, overlap, least, computed=False, sigma=None, n=12, repeated=False):
+    def build(f: File, _: int) -> list[int]:
+        rng = np.random.default_rng(3)
+        corners = rng.uniform(0, 1, (n, 4)).astype(np.float32)
+        corners[0] = corners[1]
+        size = f.op("MINIMUM", [f.input((), "int32"), f.constant(np.int32(most))], "int32") if computed else f.constant(np.int32(most))
+        scores = f.constant(np.float32([0.5, 0.25] * (n // 2))) if repeated else f.input((n,))
+        operands = [f.constant(corners), scores, size, f.constant(np.float32(overlap)), f.constant(np.float32(least))]
+        if sigma is not None:
+            return f.op(op, [*operands, f.constant(np.float32(sigma))], ["int32", "float32", "int32"])
+        return f.op(op, operands, ["int32", "int32"])
+
+    return build
+
+
+for most, overlap, least, computed in (
+    (5, 0.5, 0.0, False),
+    (20, 0.3, 0.2, False),
+    (3, 0.1, 0.9, False),
+    (4, 1.0, 0.1, False),
+    (6, 0.4, 0.1, True),
+):
+    how = {"low": 100 if computed else 0.0, "high": 101 if computed else 1.0, "batches": (1,)}
+    add(f"NON_MAX_SUPPRESSION_V4 {most} {overlap} {least} {computed}", boxes("NON_MAX_SUPPRESSION_V4", most, overlap, least, computed), **how)
+    add(
+        f"NON_MAX_SUPPRESSION_V5 {most} {overlap} {least} {computed}",
+        boxes("NON_MAX_SUPPRESSION_V5", most, overlap, least, computed, sigma=0.0),
+        **how,
+    )
+add("NON_MAX_SUPPRESSION_V4 equal scores", boxes("NON_MAX_SUPPRESSION_V4", 8, 0.9, 0.0, repeated=True, n=32), batches=(1,))
+
+# Spectra
+
+for part, size, length in itertools.product(("REAL", "IMAG", "COMPLEX_ABS"), ((8, 8), (4, 16), (6, 5)), ((8, 8), (4, 16), (1, 8))):
+
+    def spectrum(f: File, n: int, part=part, size=size, length=length) -> int:
+        x = f.op("RFFT2D", [f.input((n, *size)), f.constant(ints(*length))], "complex64")
+        return f.op(part, [x])
+
+    add(f"RFFT2D {size} {length} {part}", spectrum)
+
+
+def parts(f: File, n: int) -> list[int]:
+    x = f.op("RFFT2D", [f.input((n, 2, 4, 8)), f.constant(ints(4, 8))], "complex64")
+    return [f.op(name, [x]) for name in ("REAL", "IMAG", "COMPLEX_ABS")]
+
+
+add("RFFT2D with all parts", parts)
+
+# Transposed convolutions of volumes
+
+for padding, stride, size, bias in (
+    (0, (2, 2, 2), (8, 10, 12), True),
+    (0, (2, 1, 3), (7, 5, 18), False),
+    (1, (2, 2, 2), (9, 11, 13), True),
+    (1, (1, 1, 1), (6, 7, 8), False),
+    (1, (2, 2, 2), (10, 12, 14), False),
+):
+
+    def volume(f: File, n: int, padding=padding, stride=stride, size=size, bias=bias) -> int:
+        options = S.Conv3DOptionsT(
+            padding=padding, strideD=stride[0], strideH=stride[1], strideW=stride[2], fusedActivationFunction=1 if bias else 0
+        )
+        operands = [f.constant(ints(n, *size, 2)), f.constant(weights(3, 3, 3, 2, 3)), f.input((n, 4, 5, 6, 3))]
+        return f.op("CONV_3D_TRANSPOSE", [*operands, *([f.constant(weights(2))] if bias else [])], options=options)
+
+    add(f"CONV_3D_TRANSPOSE {padding} {stride} {size}", volume, transposes=2)
