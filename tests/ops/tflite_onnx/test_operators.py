@@ -49,7 +49,8 @@ def assert_close(got: dict[str, np.ndarray], want: dict[str, np.ndarray]) -> Non
         assert got[name].shape == expected.shape
         assert got[name].dtype == expected.dtype
         if expected.dtype.kind == "f":
-            limit = 1e-5 * np.abs(expected).max(initial=0) + 1e-6
+            precision = 2e-3 if expected.dtype == np.float16 else 1e-5
+            limit = precision * np.abs(expected).max(initial=0) + 1e-6
             np.testing.assert_allclose(got[name], expected, rtol=0, atol=limit)
         else:
             np.testing.assert_array_equal(got[name], expected)

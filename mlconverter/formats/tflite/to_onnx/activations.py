@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from mlconverter.formats.tflite.layout import positions
 from mlconverter.formats.tflite.to_onnx.builder import Builder
+from mlconverter.formats.tflite.to_onnx.dtypes import carried
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, needs_float, translates
 
@@ -14,7 +16,7 @@ def fused(b: Builder, value: ir.Value, activation: int, dtype: str = "float32") 
     """The value after an operator's fused activation."""
     name = ACTIVATIONS[activation]
     if name == "RELU":
-        return b.emit("Relu", value)
+        return b.emit("Relu", value) if dtype.startswith("float") else clip(b, value, 0, np.iinfo(dtype).max, dtype)
     if name == "RELU6":
         return clip(b, value, 0, 6, dtype)
     if name == "RELU_N1_TO_1":
@@ -24,31 +26,32 @@ def fused(b: Builder, value: ir.Value, activation: int, dtype: str = "float32") 
 
 def clip(b: Builder, value: ir.Value, low: float, high: float, dtype: str) -> ir.Value:
     """The value between two bounds."""
-    return b.emit("Clip", value, b.scalar(low, dtype), b.scalar(high, dtype))
+    bounds = (b.scalar(max(low, 0) if dtype.startswith("u") else low, dtype), b.scalar(high, dtype))
+    return carried(b, "Clip", dtype, lambda *values: b.emit("Clip", *values), value, *bounds)
 
 
-@translates("RELU", 1, 2, 3)
+@translates("RELU", 1, 2, 3, check=needs_float)
 def relu(b: Builder, op: Op, x: Operand) -> Stored:
     """RELU → Relu."""
     value, order = b.as_is(x)
     return Stored(b.emit("Relu", value), order)
 
 
-@translates("RELU6", 1, 2, 3)
+@translates("RELU6", 1, 2, 3, check=needs_float)
 def relu6(b: Builder, op: Op, x: Operand) -> Stored:
     """RELU6 → Clip between 0 and 6."""
     value, order = b.as_is(x)
     return Stored(clip(b, value, 0, 6, x.dtype), order)
 
 
-@translates("RELU_N1_TO_1", 1)
+@translates("RELU_N1_TO_1", 1, check=needs_float)
 def relu_n1_to_1(b: Builder, op: Op, x: Operand) -> Stored:
     """RELU_N1_TO_1 → Clip between -1 and 1."""
     value, order = b.as_is(x)
     return Stored(clip(b, value, -1, 1, x.dtype), order)
 
 
-@translates("RELU_0_TO_1", 1)
+@translates("RELU_0_TO_1", 1, check=needs_float)
 def relu_0_to_1(b: Builder, op: Op, x: Operand) -> Stored:
     """RELU_0_TO_1 → Clip between 0 and 1."""
     value, order = b.as_is(x)
@@ -97,14 +100,14 @@ def hard_swish(b: Builder, op: Op, x: Operand) -> Stored:
     return Stored(b.emit("HardSwish", value), order)
 
 
-@translates("GELU", 1, 2, check=needs_float)
+@translates("GELU", 1, 2, 3, check=needs_float)
 def gelu(b: Builder, op: Op, x: Operand) -> Stored:
     """GELU → Gelu, exact or by tanh."""
     value, order = b.as_is(x)
     return Stored(b.emit("Gelu", value, approximate="tanh" if op.options.approximate else "none"), order)
 
 
-@translates("SOFTMAX", 1, 2, 3, check=needs_float)
+@translates("SOFTMAX", 1, 2, 3, 4, check=needs_float)
 def softmax(b: Builder, op: Op, x: Operand) -> Stored:
     """SOFTMAX → Softmax over the last axis, of the input times beta."""
     value, order = b.as_is(x)

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from mlconverter.errors import TranslationError, UnsupportedOp, UnsupportedOpsError
@@ -218,6 +219,8 @@ class _Graph:
         return self._operands[index]
 
     def _constant(self, tensor: Tensor) -> Constant:
+        if not tensor.size and not tensor.is_variable:
+            return Constant(tensor.name, source_key(tensor.buffer), np.zeros(tensor.shape, tensor.dtype), tensor.shape, tensor.dtype)
         if not self._model.is_constant(tensor):
             raise TranslationError(tensor.name, "tensor", "it is used before any operator has computed it")
         owner = self._model.owners[tensor.buffer]

@@ -10,30 +10,37 @@ import onnx_ir as ir
 
 from mlconverter.formats.tflite.to_onnx.activations import clip, fused
 from mlconverter.formats.tflite.to_onnx.builder import Builder
+from mlconverter.formats.tflite.to_onnx.dtypes import carried, chosen
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
-from mlconverter.formats.tflite.to_onnx.ops import needs_float, translates
+from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_dtype, needs_float, translates
+from mlconverter.registry import Check
 
 Emit = Callable[[Builder, ir.Value], ir.Value]
 
 
-def _binary(name: str, onnx: str, *versions: int) -> None:
-    @translates(name, *versions)
+def _binary(name: str, onnx: str, *versions: int, check: Check | None = None) -> None:
+    @translates(name, *versions, check=check)
     def translate(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
         order, values = b.together(x, y)
-        value = b.emit(onnx, *values)
+        value = carried(b, onnx, x.dtype, lambda *pair: b.emit(onnx, *pair), *values)
         return Stored(fused(b, value, getattr(op.options, "fusedActivationFunction", 0), x.dtype), order)
 
     translate.__doc__ = f"{name} → {onnx}, operands aligned (+ fused activation)."
 
 
-_binary("ADD", "Add", 1, 2, 3, 4, 5)
+def _no_plain_bytes(op: Op) -> str | None:
+    dtype = op.tensor(0).dtype
+    return f"plain {dtype} tensors, which LiteRT's kernel takes for quantised ones" if dtype in ("int8", "uint8") else None
+
+
+_binary("ADD", "Add", 1, 2, 3, 4, 5, 6)
 _binary("SUB", "Sub", 1, 2, 3, 4, 5)
-_binary("MUL", "Mul", 1, 2, 3, 4, 5, 6, 7)
+_binary("MUL", "Mul", 1, 2, 3, 4, 5, 6, 7, 8, check=_no_plain_bytes)
 _binary("DIV", "Div", 1, 2)
 _binary("MAXIMUM", "Max", 1, 2, 3, 4)
 _binary("MINIMUM", "Min", 1, 2, 3, 4)
 _binary("POW", "Pow", 1)
-_binary("EQUAL", "Equal", 1, 2, 4)
+_binary("EQUAL", "Equal", 1, 2, 3, 4, 5)
 _binary("GREATER", "Greater", 1, 2)
 _binary("GREATER_EQUAL", "GreaterOrEqual", 1, 2, 3)
 _binary("LESS", "Less", 1, 2, 3)
@@ -42,7 +49,11 @@ _binary("LOGICAL_AND", "And", 1)
 _binary("LOGICAL_OR", "Or", 1)
 
 
-@translates("NOT_EQUAL", 1, 2)
+def _no_short_integers(op: Op) -> str | None:
+    return "int16 tensors, of which LiteRT's kernel says whether they are equal" if op.tensor(0).dtype == "int16" else None
+
+
+@translates("NOT_EQUAL", 1, 2, 3, 4, check=_no_short_integers)
 def not_equal(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
     """NOT_EQUAL → Not(Equal), operands aligned."""
     order, values = b.together(x, y)
@@ -80,7 +91,7 @@ def floor_mod(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
     return Stored(b.emit("Where", other_sign, b.emit("Add", remainder, d), remainder), order)
 
 
-@translates("ATAN2", 1, check=needs_float)
+@translates("ATAN2", 1, check=needs_dtype("float32", "float16"))
 def atan2(b: Builder, op: Op, y: Operand, x: Operand) -> Stored:
     """ATAN2 → Atan of the quotient of the lengths, put into its quadrant by the signs of both."""
     order, (rise, run) = b.together(y, x)
@@ -99,7 +110,11 @@ def _is_negative(b: Builder, value: ir.Value, dtype: str) -> ir.Value:
     return b.emit("Or", b.emit("Less", value, zero), b.emit("Less", b.emit("Reciprocal", value), zero))
 
 
-@translates("FAKE_QUANT", 1, 2, check=needs_float)
+def _wide_range(op: Op) -> str | None:
+    return "a narrow range, which LiteRT's kernel does not compute" if op.options.narrowRange else None
+
+
+@translates("FAKE_QUANT", 1, 2, check=all_of(needs_dtype("float32"), _wide_range))
 def fake_quant(b: Builder, op: Op, x: Operand) -> Stored:
     """FAKE_QUANT → Clip, and rounding to a grid that has a place at zero."""
     value, order = b.as_is(x)
@@ -115,11 +130,10 @@ def fake_quant(b: Builder, op: Op, x: Operand) -> Stored:
 
 def _grid(options: Any) -> tuple[np.float32, np.float32, np.float32]:
     """Least and largest value of a FAKE_QUANT, moved so that zero is on the grid, and the distance of its places."""
-    first, last = np.float32(bool(options.narrowRange)), np.float32(2**options.numBits - 1)
-    least, largest = np.float32(options.min), np.float32(options.max)
-    scale = (largest - least) / (last - first)
-    zero = np.clip(np.floor(first - least / scale + np.float32(0.5)), first, last)
-    return (first - zero) * scale, (last - zero) * scale, scale
+    least, largest, last = np.float32(options.min), np.float32(options.max), np.float32(2**options.numBits - 1)
+    scale = (largest - least) / last
+    zero = np.clip(np.floor(np.float32(0.5) - least / scale), np.float32(0), last)
+    return -zero * scale, (last - zero) * scale, scale
 
 
 @translates("ADD_N", 1)
@@ -138,7 +152,7 @@ def add_n(b: Builder, op: Op, *terms: Operand) -> Stored:
 def select_v2(b: Builder, op: Op, condition: Operand, x: Operand, y: Operand) -> Stored:
     """SELECT_V2 → Where, operands aligned."""
     order, values = b.together(condition, x, y)
-    return Stored(b.emit("Where", *values), order)
+    return Stored(chosen(b, *values, x.dtype), order)
 
 
 @translates("SELECT", 1, 2, 3, 4)
@@ -152,7 +166,7 @@ def select(b: Builder, op: Op, condition: Operand, x: Operand, y: Operand) -> St
     rows = b.ask(condition)
     if after:
         rows = b.emit("Unsqueeze", rows, b.ints(range(1, after + 1)))
-    return Stored(b.emit("Where", rows, a, c), order)
+    return Stored(chosen(b, rows, a, c, x.dtype), order)
 
 
 def _unary(name: str, mapping: str, emit: Emit, *versions: int, floats: bool = True) -> None:
@@ -174,8 +188,8 @@ _same("SIGN", "Sign", 1, 2, floats=False)
 _same("EXP", "Exp", 1, 2)
 _same("LOG", "Log", 1, 2)
 _same("SQRT", "Sqrt", 1, 2)
-_same("SIN", "Sin", 1)
-_same("COS", "Cos", 1)
+_same("SIN", "Sin", 1, 2)
+_same("COS", "Cos", 1, 2)
 _same("FLOOR", "Floor", 1)
 _same("CEIL", "Ceil", 1)
 _same("ROUND", "Round", 1)

@@ -9,7 +9,7 @@ from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Runtime, St
 from mlconverter.formats.tflite.to_onnx.ops import needs_constant, translates
 
 
-@translates("CONCATENATION", 1, 2, 3, 4, 5)
+@translates("CONCATENATION", 1, 2, 3, 4, 5, 6, 7)
 def concatenation(b: Builder, op: Op, *parts: Operand) -> Stored:
     """CONCATENATION → Concat (+ fused activation)."""
     order = _order_of(parts)
@@ -17,7 +17,7 @@ def concatenation(b: Builder, op: Op, *parts: Operand) -> Stored:
     return Stored(fused(b, value, op.options.fusedActivationFunction, parts[0].dtype), order)
 
 
-@translates("PACK", 1, 2, 3, 4)
+@translates("PACK", 1, 2, 3, 4, 5)
 def pack(b: Builder, op: Op, *parts: Operand) -> Stored:
     """PACK → Unsqueeze of each, and Concat."""
     axis = int(op.options.axis) % (parts[0].rank + 1)
@@ -32,7 +32,7 @@ def _order_of(parts: tuple[Operand, ...]) -> layout.Order:
     return layout.most_common(available) if available else layout.logical(parts[0].rank)
 
 
-@translates("UNPACK", 1, 2, 3, 4)
+@translates("UNPACK", 1, 2, 3, 4, 5, 6)
 def unpack(b: Builder, op: Op, x: Operand) -> list[Stored]:
     """UNPACK → Split, and Squeeze of each part."""
     value, order = b.as_is(x)
@@ -44,7 +44,7 @@ def unpack(b: Builder, op: Op, x: Operand) -> list[Stored]:
     return [Stored(b.emit("Squeeze", part, axes), layout.without(order, [axis])) for part in parts]
 
 
-@translates("SPLIT", 1, 2, 3, 4, check=needs_constant(axis=0))
+@translates("SPLIT", 1, 2, 3, 4, 5, check=needs_constant(axis=0))
 def split(b: Builder, op: Op, axis: Operand, x: Operand) -> list[Stored]:
     """SPLIT → Split into equal parts."""
     value, order = b.as_is(x)
@@ -53,7 +53,7 @@ def split(b: Builder, op: Op, axis: Operand, x: Operand) -> list[Stored]:
     return [Stored(part, order) for part in b.emit_several("Split", count, value, axis=position, num_outputs=count)]
 
 
-@translates("SPLIT_V", 1, 2, check=needs_constant(sizes=1, axis=2))
+@translates("SPLIT_V", 1, 2, 3, check=needs_constant(sizes=1, axis=2))
 def split_v(b: Builder, op: Op, x: Operand, sizes: Operand, axis: Operand) -> list[Stored]:
     """SPLIT_V → Split into parts of given sizes."""
     value, order = b.as_is(x)

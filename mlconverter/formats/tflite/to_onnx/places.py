@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from mlconverter.formats.tflite.layout import logical
 from mlconverter.formats.tflite.to_onnx.builder import Builder
+from mlconverter.formats.tflite.to_onnx.dtypes import chosen
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
-from mlconverter.formats.tflite.to_onnx.ops import translates
+from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_dtype, translates
 from mlconverter.formats.tflite.to_onnx.shapes import as_dtype
 
 
@@ -43,7 +44,7 @@ def hashtable_lookup(b: Builder, op: Op, wanted: Operand, keys: Operand, rows: O
     hit = b.cast(b.emit("ReduceMax", same, b.ints([1]), keepdims=0), "bool")
     found = b.emit("Gather", b.ask(rows), b.emit("ArgMax", same, axis=1, keepdims=0), axis=0)
     there = b.emit("Unsqueeze", hit, b.ints(range(1, rows.rank))) if rows.rank > 1 else hit
-    found = b.emit("Where", there, found, b.scalar(0, rows.dtype))
+    found = chosen(b, there, found, b.scalar(0, rows.dtype), rows.dtype)
     return [Stored(found, logical(rows.rank)), Stored(b.cast(hit, op.outputs[1].dtype), (0,))]
 
 
@@ -52,16 +53,20 @@ def _known_matrix(op: Op) -> str | None:
     return "the size of its matrices is only known at run time" if None in op.dims(op.tensor(0))[-axes:] else None
 
 
-@translates("MATRIX_DIAG", 1, check=_known_matrix)
+_matrices = needs_dtype("float32", "int8", "uint8", "int16", "int32", "int64")
+"""The dtypes of LiteRT's kernels, which take every other for one of them."""
+
+
+@translates("MATRIX_DIAG", 1, check=all_of(_known_matrix, _matrices))
 def matrix_diag(b: Builder, op: Op, diagonal: Operand) -> Stored:
     """MATRIX_DIAG → Where of the diagonal, zeros elsewhere."""
     size = diagonal.dims[-1]
     column = b.emit("Unsqueeze", b.ask(diagonal), b.ints([-1]))
-    value = b.emit("Where", b.array(np.eye(size, dtype=bool)), column, b.scalar(0, diagonal.dtype))
+    value = chosen(b, b.array(np.eye(size, dtype=bool)), column, b.scalar(0, diagonal.dtype), diagonal.dtype)
     return Stored(value, logical(diagonal.rank + 1))
 
 
-@translates("MATRIX_SET_DIAG", 1, check=_known_matrix)
+@translates("MATRIX_SET_DIAG", 1, check=all_of(_known_matrix, _matrices))
 def matrix_set_diag(b: Builder, op: Op, x: Operand, diagonal: Operand) -> Stored:
     """MATRIX_SET_DIAG → Where of the new diagonal, the matrix elsewhere."""
     rows, columns = x.dims[-2:]
@@ -69,7 +74,7 @@ def matrix_set_diag(b: Builder, op: Op, x: Operand, diagonal: Operand) -> Stored
     assert columns is not None
     # The diagonal has the shorter side's length, so it lies along that side.
     lines = b.emit("Unsqueeze", b.ask(diagonal), b.ints([-1 if rows <= columns else -2]))
-    return Stored(b.emit("Where", b.array(np.eye(rows, columns, dtype=bool)), lines, b.ask(x)), logical(x.rank))
+    return Stored(chosen(b, b.array(np.eye(rows, columns, dtype=bool)), lines, b.ask(x), x.dtype), logical(x.rank))
 
 
 def known_part(op: Op) -> str | None:

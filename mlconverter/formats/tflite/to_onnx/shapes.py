@@ -104,7 +104,7 @@ def unsqueezed(b: Builder, stored: Stored, axis: int) -> Stored:
     return Stored(b.emit("Unsqueeze", stored.value, b.ints([position])), order)
 
 
-@translates("TRANSPOSE", 1, 2, 3, 4, 5, 6, 7, check=needs_constant(permutation=1))
+@translates("TRANSPOSE", 1, 2, 3, 4, 5, 6, 7, 8, 9, check=needs_constant(permutation=1))
 def transpose(b: Builder, op: Op, x: Operand, perm: Operand) -> Operand:
     """TRANSPOSE → nothing: it renames the axes of what is there."""
     axes = tuple(a % x.rank for a in op.parameter(1).tolist())
@@ -136,7 +136,7 @@ def as_dtype(b: Builder, value: ir.Value, dtype: str) -> ir.Value:
     return value if dtype == "int64" else b.cast(value, dtype)
 
 
-@translates("BROADCAST_TO", 2, 3)
+@translates("BROADCAST_TO", 2, 3, 4)
 def broadcast_to(b: Builder, op: Op, x: Operand, shape: Operand) -> Stored:
     """BROADCAST_TO → Expand; the axes that keep their size are not named, so that they may be of any size."""
     sizes = op.constant(1)
@@ -177,7 +177,7 @@ def tile(b: Builder, op: Op, x: Operand, multiples: Operand) -> Stored:
     return Stored(b.emit("Tile", value, b.ints(layout.arranged(order, [int(c) for c in counts]))), order)
 
 
-@translates("FILL", 1, 2, 3, 4)
+@translates("FILL", 1, 2, 3, 4, 5)
 def fill(b: Builder, op: Op, dims: Operand, value: Operand) -> Stored:
     """FILL → Expand of the value."""
     sizes = op.constant(0)

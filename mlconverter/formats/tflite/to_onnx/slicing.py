@@ -8,6 +8,7 @@ import numpy as np
 
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.to_onnx.builder import INT64_MAX, Builder
+from mlconverter.formats.tflite.to_onnx.dtypes import chosen
 from mlconverter.formats.tflite.to_onnx.operands import Dims, Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import needs_constant, translates
 from mlconverter.formats.tflite.to_onnx.shapes import unsqueezed
@@ -42,7 +43,7 @@ class _Cuts:
         return Stored(value, order)
 
 
-@translates("SLICE", 1, 2, 3, 4, 5, 6, 7)
+@translates("SLICE", 1, 2, 3, 4, 5, 6, 7, 8)
 def slice_(b: Builder, op: Op, x: Operand, begin: Operand, size: Operand) -> Stored:
     """SLICE → Slice."""
     starts, lengths = op.constant(1), op.constant(2)
@@ -116,15 +117,7 @@ class _Entry:
         return start, end, self._stride
 
 
-def _gather_batches(op: Op) -> str | None:
-    x, indices, options = op.tensor(0), op.tensor(1), op.options
-    batches = options.batchDims % max(indices.rank, 1)
-    if batches and options.axis % x.rank != batches:
-        return f"batch_dims {options.batchDims} with axis {options.axis}"
-    return None
-
-
-@translates("GATHER", 1, 2, 3, 4, 5, 6, 7, check=_gather_batches)
+@translates("GATHER", 1, 2, 3, 4, 5, 6, 7, 8)
 def gather(b: Builder, op: Op, x: Operand, indices: Operand) -> Stored:
     """GATHER → Gather, or GatherND where the first axes are batches."""
     axis = int(op.options.axis) % x.rank
@@ -135,18 +128,23 @@ def gather(b: Builder, op: Op, x: Operand, indices: Operand) -> Stored:
     rank = x.rank + indices.rank - 1 - batches
     if batches:
         places = b.emit("Unsqueeze", b.cast(places, "int64"), b.ints([indices.rank]))
-        return Stored(b.emit("GatherND", b.ask(x), places, batch_dims=batches), layout.logical(rank))
+        # The axis stands right behind the batches for GatherND; what it leaves there belongs behind the axes in between.
+        between = range(batches, axis)
+        value = b.ask(x, (*range(batches), axis, *between, *range(axis + 1, x.rank)))
+        made = range(axis, axis + indices.rank - batches)
+        order = (*range(batches), *made, *between, *range(axis + len(made), rank))
+        return Stored(b.emit("GatherND", value, places, batch_dims=batches), order)
     return Stored(b.emit("Gather", b.ask(x), places, axis=axis), layout.logical(rank))
 
 
-@translates("GATHER_ND", 1, 2, 3, 4, 5)
+@translates("GATHER_ND", 1, 2, 3, 4, 5, 6)
 def gather_nd(b: Builder, op: Op, x: Operand, indices: Operand) -> Stored:
     """GATHER_ND → GatherND."""
     value = b.emit("GatherND", b.ask(x), b.cast(b.ask(indices), "int64"))
     return Stored(value, layout.logical(len(op.out_dims)))
 
 
-@translates("REVERSE_V2", 1, 2, 3, check=needs_constant(axes=1))
+@translates("REVERSE_V2", 1, 2, 3, 4, check=needs_constant(axes=1))
 def reverse(b: Builder, op: Op, x: Operand, axes: Operand) -> Stored:
     """REVERSE_V2 → Slice with step -1."""
     cuts = _Cuts(x.dims)
@@ -172,7 +170,9 @@ def scatter_nd(b: Builder, op: Op, indices: Operand, updates: Operand, shape: Op
 @translates("WHERE", 1, 2)
 def where(b: Builder, op: Op, condition: Operand) -> Stored:
     """WHERE → NonZero, one row for each place."""
-    return Stored(b.emit("Transpose", b.emit("NonZero", b.ask(condition)), perm=[1, 0]), (0, 1))
+    value = b.ask(condition)
+    found = b.emit("NonZero", value if condition.dtype == "bool" else b.cast(value, "bool"))
+    return Stored(b.emit("Transpose", found, perm=[1, 0]), (0, 1))
 
 
 @translates("REVERSE_SEQUENCE", 1)
@@ -192,4 +192,4 @@ def one_hot(b: Builder, op: Op, indices: Operand, depth: Operand, on: Operand, o
     count = int(op.parameter(1).reshape(-1)[0])
     classes = np.arange(count, dtype=indices.dtype).reshape([-1 if a == axis else 1 for a in range(rank)])
     hot = b.emit("Equal", b.emit("Unsqueeze", b.ask(indices), b.ints([axis])), b.array(classes))
-    return Stored(b.emit("Where", hot, b.ask(on), b.ask(off)), layout.logical(rank))
+    return Stored(chosen(b, hot, b.ask(on), b.ask(off), on.dtype), layout.logical(rank))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mlconverter.formats.tflite.to_onnx.builder import Builder
+from mlconverter.formats.tflite.to_onnx.dtypes import converted
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import translates
 from mlconverter.hub.weights import Cast, Dequantize
@@ -15,7 +16,7 @@ def _float_or_constant(op: Op) -> str | None:
     return f"quantised activations ({tensor.dtype})"
 
 
-@translates("DEQUANTIZE", 1, 2, 3, 4, 5, 6, 7, 8, check=_float_or_constant)
+@translates("DEQUANTIZE", 1, 2, 3, 4, 5, 6, 7, 8, 9, check=_float_or_constant)
 def dequantize(b: Builder, op: Op, x: Operand) -> Operand | Stored:
     """DEQUANTIZE → a step of a constant's chain, Cast of a half-precision value."""
     dtype = op.outputs[0].dtype
@@ -39,11 +40,11 @@ def densify(b: Builder, op: Op, x: Operand) -> Operand:
     return x
 
 
-@translates("CAST", 1, 2, 3, 4, 5, 6, 7, 8)
+@translates("CAST", 1, 2, 3, 4, 5, 6, 7, 8, 9)
 def cast(b: Builder, op: Op, x: Operand) -> Operand | Stored:
-    """CAST → Cast; a step of a constant's chain between floating-point dtypes."""
+    """CAST → Cast, of a floating-point number kept within the integer's range; a step of a constant's chain of such."""
     dtype = op.outputs[0].dtype
     if isinstance(x, Constant) and x.dtype.startswith("float") and dtype.startswith("float"):
         return x.then(Cast(dtype, x.dtype), dtype=dtype)
     value, order = b.as_is(x)
-    return Stored(b.cast(value, dtype), order)
+    return Stored(converted(b, value, x.dtype, dtype), order)
