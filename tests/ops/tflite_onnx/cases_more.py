@@ -87,6 +87,7 @@ for left, right, dtype in (((4, 1, 3), (5, 1), "int32"), ((2,), (7, 3, 1), "int6
         low=9,
         high=9,
         batches=(1,),
+        free=False,
     )
 
 # Segments
@@ -108,14 +109,16 @@ for op, dtype in itertools.product(("SUM", "PROD", "MAX", "MIN"), ("float32", "i
     add(
         f"UNSORTED_SEGMENT_{op} {dtype} of two axes",
         lambda f, n, op=op, d=dtype: f.op(
-            f"UNSORTED_SEGMENT_{op}", [f.input((2, 3, n), d), f.constant([[1, 0, 1], [2, 2, 1]], "int32"), f.constant(np.int32(3))], d
+            f"UNSORTED_SEGMENT_{op}",
+            [f.input((2, 3, n), d), f.constant([[1, 0, 1], [2, 2, 1]], "int32"), f.constant(np.int32(3))],
+            d,
         ),
     )
 for rank, many in (((1,), True), ((2, 3), True), ((4,), False), ((), False)):
     for dtype in ("float32", "int32", "int64", "int8", "uint8"):
 
         def to_dense(f: File, n: int, rank=rank, many=many, dtype=dtype) -> int:
-            shape = ints(6, 5, 4)[: len(rank) and (rank[-1] if len(rank) > 1 else 1) or 1]
+            shape = ints(6, 5, 4)[: (len(rank) and (rank[-1] if len(rank) > 1 else 1)) or 1]
             places = {(): np.int32(3), (1,): ints(2), (4,): ints(0, 2, 3, 5), (2, 3): ints(0, 1, 2, 3, 4, 0).reshape(2, 3)}[rank]
             size = (rank[0],) if many else ()
             return f.op(
@@ -214,40 +217,32 @@ add(
 # Boxes
 
 
-def boxes(op, most, overlap, least, computed=False, sigma=None, n=12, repeated=False):
+def boxes(version, most, overlap, least, *, computed=False):
     def build(f: File, _: int) -> list[int]:
-        rng = np.random.default_rng(3)
-        corners = rng.uniform(0, 1, (n, 4)).astype(np.float32)
+        corners = np.random.default_rng(3).uniform(0, 1, (12, 4)).astype(np.float32)
         corners[0] = corners[1]
-        size = f.op("MINIMUM", [f.input((), "int32"), f.constant(np.int32(most))], "int32") if computed else f.constant(np.int32(most))
-        scores = f.constant(np.float32([0.5, 0.25] * (n // 2))) if repeated else f.input((n,))
-        operands = [f.constant(corners), scores, size, f.constant(np.float32(overlap)), f.constant(np.float32(least))]
-        if sigma is not None:
-            return f.op(op, [*operands, f.constant(np.float32(sigma))], ["int32", "float32", "int32"])
-        return f.op(op, operands, ["int32", "int32"])
+        size = f.constant(np.int32(most))
+        if computed:
+            size = f.op("MINIMUM", [f.input((), "int32", name="size"), size], "int32")
+        operands = [f.constant(corners), f.input((12,)), size, f.constant(np.float32(overlap)), f.constant(np.float32(least))]
+        if version == 5:
+            return f.op("NON_MAX_SUPPRESSION_V5", [*operands, f.constant(np.float32(0))], ["int32", "float32", "int32"])
+        return f.op("NON_MAX_SUPPRESSION_V4", operands, ["int32", "int32"])
 
     return build
 
 
-for most, overlap, least, computed in (
-    (5, 0.5, 0.0, False),
-    (20, 0.3, 0.2, False),
-    (3, 0.1, 0.9, False),
-    (4, 1.0, 0.1, False),
-    (6, 0.4, 0.1, True),
+for version, (most, overlap, least) in itertools.product(
+    (4, 5), ((5, 0.5, 0.0), (20, 0.3, 0.2), (3, 0.1, 0.9), (4, 1.0, 0.1), (12, 0.01, 0.0))
 ):
-    how = {"low": 100 if computed else 0.0, "high": 101 if computed else 1.0, "batches": (1,)}
-    add(f"NON_MAX_SUPPRESSION_V4 {most} {overlap} {least} {computed}", boxes("NON_MAX_SUPPRESSION_V4", most, overlap, least, computed), **how)
-    add(
-        f"NON_MAX_SUPPRESSION_V5 {most} {overlap} {least} {computed}",
-        boxes("NON_MAX_SUPPRESSION_V5", most, overlap, least, computed, sigma=0.0),
-        **how,
-    )
-add("NON_MAX_SUPPRESSION_V4 equal scores", boxes("NON_MAX_SUPPRESSION_V4", 8, 0.9, 0.0, repeated=True, n=32), batches=(1,))
+    name = f"NON_MAX_SUPPRESSION_V{version} {most} {overlap} {least}"
+    add(name, boxes(version, most, overlap, least), low=0, high=1, batches=(1,))
+    add(f"{name} of a computed size", boxes(version, most, overlap, least + 99, computed=True), low=99, high=110, batches=(1,))
 
 # Spectra
 
-for part, size, length in itertools.product(("REAL", "IMAG", "COMPLEX_ABS"), ((8, 8), (4, 16), (6, 5)), ((8, 8), (4, 16), (1, 8))):
+PARTS = ("REAL", "IMAG", "COMPLEX_ABS")
+for part, size, length in itertools.product(PARTS, ((8, 8), (4, 16), (6, 5)), ((8, 8), (4, 16), (1, 8))):
 
     def spectrum(f: File, n: int, part=part, size=size, length=length) -> int:
         x = f.op("RFFT2D", [f.input((n, *size)), f.constant(ints(*length))], "complex64")
@@ -258,7 +253,7 @@ for part, size, length in itertools.product(("REAL", "IMAG", "COMPLEX_ABS"), ((8
 
 def parts(f: File, n: int) -> list[int]:
     x = f.op("RFFT2D", [f.input((n, 2, 4, 8)), f.constant(ints(4, 8))], "complex64")
-    return [f.op(name, [x]) for name in ("REAL", "IMAG", "COMPLEX_ABS")]
+    return [f.op(name, [x]) for name in PARTS]
 
 
 add("RFFT2D with all parts", parts)

@@ -36,12 +36,16 @@ FAMILIES = (
     "places",
     "pool",
     "reduce",
+    "reduce_window",
     "resize",
     "segments",
     "shapes",
     "slicing",
     "space",
     "spectra",
+    "stablehlo",
+    "stablehlo_places",
+    "stablehlo_products",
     "storage",
 )
 """The modules that register translators."""
@@ -220,7 +224,9 @@ class _Graph:
 
     def _constant(self, tensor: Tensor) -> Constant:
         if not tensor.size and not tensor.is_variable:
-            return Constant(tensor.name, source_key(tensor.buffer), np.zeros(tensor.shape, tensor.dtype), tensor.shape, tensor.dtype)
+            return Constant(
+                tensor.name, source_key(tensor.buffer), np.zeros(tensor.shape, tensor.dtype), tensor.shape, tensor.dtype
+            )
         if not self._model.is_constant(tensor):
             raise TranslationError(tensor.name, "tensor", "it is used before any operator has computed it")
         owner = self._model.owners[tensor.buffer]

@@ -120,7 +120,7 @@ def fake_quant(b: Builder, op: Op, x: Operand) -> Stored:
     value, order = b.as_is(x)
     low, high, scale = _grid(op.options)
     value = b.emit("Sub", clip(b, value, low, high, x.dtype), b.scalar(low, x.dtype))
-    value = b.emit("Mul", value, b.scalar(np.float32(1) / scale, x.dtype))
+    value = b.emit("Mul", value, b.scalar(float(np.float32(1) / np.float32(scale)), x.dtype))
     # Halves go up, where Round would take them to the even neighbour.
     whole = b.emit("Floor", value)
     half = b.emit("GreaterOrEqual", b.emit("Sub", value, whole), b.scalar(0.5, x.dtype))
@@ -128,12 +128,12 @@ def fake_quant(b: Builder, op: Op, x: Operand) -> Stored:
     return Stored(b.emit("Add", value, b.scalar(low, x.dtype)), order)
 
 
-def _grid(options: Any) -> tuple[np.float32, np.float32, np.float32]:
+def _grid(options: Any) -> tuple[float, float, float]:
     """Least and largest value of a FAKE_QUANT, moved so that zero is on the grid, and the distance of its places."""
     least, largest, last = np.float32(options.min), np.float32(options.max), np.float32(2**options.numBits - 1)
     scale = (largest - least) / last
     zero = np.clip(np.floor(np.float32(0.5) - least / scale), np.float32(0), last)
-    return -zero * scale, (last - zero) * scale, scale
+    return float(-zero * scale), float((last - zero) * scale), float(scale)
 
 
 @translates("ADD_N", 1)
@@ -151,8 +151,8 @@ def add_n(b: Builder, op: Op, *terms: Operand) -> Stored:
 @translates("SELECT_V2", 1, 2)
 def select_v2(b: Builder, op: Op, condition: Operand, x: Operand, y: Operand) -> Stored:
     """SELECT_V2 → Where, operands aligned."""
-    order, values = b.together(condition, x, y)
-    return Stored(chosen(b, *values, x.dtype), order)
+    order, (where, a, c) = b.together(condition, x, y)
+    return Stored(chosen(b, where, a, c, x.dtype), order)
 
 
 @translates("SELECT", 1, 2, 3, 4)

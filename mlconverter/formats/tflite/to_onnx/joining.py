@@ -12,9 +12,14 @@ from mlconverter.formats.tflite.to_onnx.ops import needs_constant, translates
 @translates("CONCATENATION", 1, 2, 3, 4, 5, 6, 7)
 def concatenation(b: Builder, op: Op, *parts: Operand) -> Stored:
     """CONCATENATION → Concat (+ fused activation)."""
-    order = _order_of(parts)
-    value = b.emit("Concat", *(b.ask(p, order) for p in parts), axis=layout.positions(order, [op.options.axis])[0])
+    value, order = joined(b, parts, op.options.axis)
     return Stored(fused(b, value, op.options.fusedActivationFunction, parts[0].dtype), order)
+
+
+def joined(b: Builder, parts: tuple[Operand, ...], axis: int) -> Stored:
+    """Operands put together along a logical axis, in the order in which most of them stand."""
+    order = _order_of(parts)
+    return Stored(b.emit("Concat", *(b.ask(p, order) for p in parts), axis=layout.positions(order, [axis])[0]), order)
 
 
 @translates("PACK", 1, 2, 3, 4, 5)

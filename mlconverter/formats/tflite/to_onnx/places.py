@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import numpy as np
 import onnx_ir as ir
 
 from mlconverter.formats.tflite.layout import logical
+from mlconverter.formats.tflite.structure import Array
 from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.dtypes import chosen
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
@@ -60,7 +60,7 @@ _matrices = needs_dtype("float32", "int8", "uint8", "int16", "int32", "int64")
 @translates("MATRIX_DIAG", 1, check=all_of(_known_matrix, _matrices))
 def matrix_diag(b: Builder, op: Op, diagonal: Operand) -> Stored:
     """MATRIX_DIAG → Where of the diagonal, zeros elsewhere."""
-    size = diagonal.dims[-1]
+    size = diagonal.dims[-1] or 0
     column = b.emit("Unsqueeze", b.ask(diagonal), b.ints([-1]))
     value = chosen(b, b.array(np.eye(size, dtype=bool)), column, b.scalar(0, diagonal.dtype), diagonal.dtype)
     return Stored(value, logical(diagonal.rank + 1))
@@ -104,7 +104,7 @@ def updated(b: Builder, x: Operand, update: Operand, starts: ir.Value) -> Stored
     sizes = [update.dims[axis] or 0 for axis in leading]
     room = [(x.dims[axis] or 0) - size for axis, size in zip(leading, sizes, strict=True)]
     first = clamped(b, b.emit("Gather", starts, b.ints(leading)), room)
-    places = b.emit("Add", b.array(_grid(sizes)), first)
+    places = b.emit("Add", b.array(grid(sizes)), first)
     return Stored(b.emit("ScatterND", b.ask(x, order), places, b.ask(update, order)), order)
 
 
@@ -113,5 +113,6 @@ def clamped(b: Builder, starts: ir.Value, room: Sequence[int]) -> ir.Value:
     return b.emit("Max", b.emit("Min", starts, b.ints(room)), b.ints([0]))
 
 
-def _grid(sizes: Sequence[int]) -> np.ndarray:
+def grid(sizes: Sequence[int]) -> Array:
+    """The places of all elements of a value of these sizes, along a further last axis."""
     return np.moveaxis(np.indices(sizes, np.int64), 0, -1)

@@ -48,7 +48,7 @@ def _empty(reduction: str, dtype: str) -> float:
     if reduction in ("add", "mul"):
         return float(reduction == "mul")
     limits = np.finfo(dtype) if dtype.startswith("float") else np.iinfo(dtype)
-    return limits.min if reduction == "max" else limits.max
+    return float(limits.min) if reduction == "max" else float(limits.max)
 
 
 _unsorted("UNSORTED_SEGMENT_SUM", "add", "ScatterND that adds, into zeros")
@@ -93,5 +93,5 @@ def embedding_lookup_sparse(
         # Nothing has divided a bag in which nothing is.
         empty = b.emit("Equal", put(b.emit("Abs", b.emit("Sign", factors))), b.scalar(0, table.dtype))
         weight = b.emit("Where", empty, b.scalar(1, table.dtype), weight)
-        total = b.emit("Div", total, b.emit("Unsqueeze", weight, b.ints(range(indices.dims[1] - 1, indices.dims[1] - 1 + width))))
+        total = b.emit("Div", total, b.emit("Unsqueeze", weight, b.ints(range(-width, 0))))
     return Stored(total, logical(len(op.out_dims)))

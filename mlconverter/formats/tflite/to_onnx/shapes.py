@@ -107,7 +107,12 @@ def unsqueezed(b: Builder, stored: Stored, axis: int) -> Stored:
 @translates("TRANSPOSE", 1, 2, 3, 4, 5, 6, 7, 8, 9, check=needs_constant(permutation=1))
 def transpose(b: Builder, op: Op, x: Operand, perm: Operand) -> Operand:
     """TRANSPOSE → nothing: it renames the axes of what is there."""
-    axes = tuple(a % x.rank for a in op.parameter(1).tolist())
+    return transposed(op, x, op.parameter(1).tolist())
+
+
+def transposed(op: Op, x: Operand, permutation: Sequence[int]) -> Operand:
+    """The operand with its logical axes in another order."""
+    axes = tuple(a % x.rank for a in permutation)
     dims = layout.arranged(axes, x.dims)
     if isinstance(x, Constant):
         return x.then(Transpose(axes), tuple(d or 0 for d in dims))

@@ -17,7 +17,7 @@ INT64_MIN = int(np.iinfo(np.int64).min)
 
 
 @dataclass
-class _Cuts:
+class Cuts:
     """Slices along logical axes; axes that stay whole are not named, so that they may be of any size."""
 
     dims: Dims
@@ -27,6 +27,7 @@ class _Cuts:
     steps: list[int] = field(default_factory=list)
 
     def add(self, axis: int, start: int, end: int, step: int = 1) -> None:
+        """Cut along one axis."""
         size = self.dims[axis]
         if step == 1 and start == 0 and (end == INT64_MAX or (size is not None and end >= size)):
             return
@@ -36,6 +37,7 @@ class _Cuts:
         self.steps.append(step)
 
     def emit(self, b: Builder, x: Operand) -> Stored:
+        """The operand cut along all axes at once."""
         value, order = b.as_is(x)
         if self.axes:
             places = [order.index(axis) for axis in self.axes]
@@ -52,7 +54,7 @@ def slice_(b: Builder, op: Op, x: Operand, begin: Operand, size: Operand) -> Sto
         to_the_end = b.emit("Equal", count, b.scalar(-1, "int64"))
         last = b.emit("Where", to_the_end, b.scalar(INT64_MAX, "int64"), b.emit("Add", first, count))
         return Stored(b.emit("Slice", b.ask(x), first, last), layout.logical(x.rank))
-    cuts = _Cuts(x.dims)
+    cuts = Cuts(x.dims)
     for axis, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
         cuts.add(axis, start, INT64_MAX if length == -1 else start + length)
     return cuts.emit(b, x)
@@ -61,7 +63,7 @@ def slice_(b: Builder, op: Op, x: Operand, begin: Operand, size: Operand) -> Sto
 @translates("STRIDED_SLICE", 1, 2, 3, 4, 5, 6, 7, 8, check=needs_constant(begin=1, end=2, strides=3))
 def strided_slice(b: Builder, op: Op, x: Operand, *bounds: Operand) -> Stored:
     """STRIDED_SLICE → Slice, then Squeeze of the axes that are indexed and Unsqueeze of new ones."""
-    cuts = _Cuts(x.dims)
+    cuts = Cuts(x.dims)
     triples = zip(*(op.parameter(i).tolist() for i in (1, 2, 3)), strict=True)
     entries = [_Entry(op.options, number, *triple) for number, triple in enumerate(triples)]
     indexed: list[int] = []
@@ -147,7 +149,7 @@ def gather_nd(b: Builder, op: Op, x: Operand, indices: Operand) -> Stored:
 @translates("REVERSE_V2", 1, 2, 3, 4, check=needs_constant(axes=1))
 def reverse(b: Builder, op: Op, x: Operand, axes: Operand) -> Stored:
     """REVERSE_V2 → Slice with step -1."""
-    cuts = _Cuts(x.dims)
+    cuts = Cuts(x.dims)
     for axis in op.parameter(1).reshape(-1).tolist():
         cuts.add(axis % x.rank, INT64_MAX, INT64_MIN, -1)
     return cuts.emit(b, x)
