@@ -276,3 +276,149 @@ for padding, stride, size, bias in (
         return f.op("CONV_3D_TRANSPOSE", [*operands, *([f.constant(weights(2))] if bias else [])], options=options)
 
     add(f"CONV_3D_TRANSPOSE {padding} {stride} {size}", volume, transposes=2)
+
+# What is computed where it mostly is a constant
+
+
+def at_run_time(f: File, values, dtype="int32") -> int:
+    """Numbers that are only known at run time: what is fed is positive and changes nothing."""
+    nothing = f.op("MINIMUM", [f.input((), dtype), f.constant(np.asarray(0, dtype))], dtype)
+    return f.op("ADD", [nothing, f.constant(np.asarray(values, dtype))], dtype, options=S.AddOptionsT())
+
+
+RUN_TIME = {"low": 50, "high": 60}
+for name, (begin, end, strides, masks) in {
+    "plain": ((0, 1, 1), (1, 3, 4), (1, 1, 2), {}),
+    "masks": ((9, 1, 9), (9, 9, 3), (1, 1, 1), {"beginMask": 0b101, "endMask": 0b011}),
+    "negative": ((0, -1, -1), (1, -4, -5), (1, -1, -2), {"beginMask": 1, "endMask": 0b011}),
+    "shrink": ((0, 1, -1), (1, 2, 0), (1, 1, 1), {"beginMask": 1, "endMask": 1, "shrinkAxisMask": 0b110}),
+    "shrink all": ((0, 2, -2), (1, 3, -1), (1, 1, 1), {"shrinkAxisMask": 0b111}),
+    "shrink and mask": ((0, 1, 2), (1, 2, 3), (1, 1, 1), {"endMask": 1, "beginMask": 0b010, "shrinkAxisMask": 0b010}),
+    "ellipsis": ((0, 1), (0, 3), (1, 1), {"ellipsisMask": 1}),
+    "new axis": ((0, 0, 1, 0), (9, 0, 3, 2), (1, 1, 1, 1), {"newAxisMask": 0b10, "endMask": 1}),
+    "fewer": ((0, 1), (9, 3), (1, 1), {"endMask": 1}),
+}.items():
+    for computed in ((), (1,), (2,), (1, 2)):
+
+        def strided(f: File, n: int, row=(begin, end, strides), masks=masks, computed=computed) -> int:
+            x = f.input((1, 3, 4))
+            bounds = [at_run_time(f, v) if i in computed else f.constant(ints(*v)) for i, v in enumerate(row, 1)]
+            options = S.StridedSliceOptionsT(**masks)
+            return f.op("STRIDED_SLICE", [x, *bounds], options=options, version=6)
+
+        add(f"STRIDED_SLICE {name} computed {computed}", strided, batches=(1,), free=False, **RUN_TIME)
+for axis, dtype in itertools.product((-1, 0, 1), ("int32", "int64")):
+    add(
+        f"ONE_HOT {axis} {dtype} of a computed depth",
+        lambda f, n, a=axis, d=dtype: f.op(
+            "ONE_HOT",
+            [f.input((n, 3), d), at_run_time(f, 6), f.constant(np.float32(2)), f.constant(np.float32(-1))],
+            options=S.OneHotOptionsT(axis=a),
+        ),
+        low=-1,
+        high=9,
+    )
+EDGES = np.asarray([[0, 0], [1, 2], [0, 3]], np.int32)
+for name, build in {
+    "PAD": lambda f, n: f.op("PAD", [f.input((n, 3, 4)), at_run_time(f, EDGES)]),
+    "PADV2": lambda f, n: f.op("PADV2", [f.input((n, 3, 4)), at_run_time(f, EDGES), f.constant(np.float32(7))]),
+    "TILE": lambda f, n: f.op("TILE", [f.input((n, 3, 4)), at_run_time(f, (1, 2, 3))]),
+    "BROADCAST_TO": lambda f, n: f.op("BROADCAST_TO", [f.input((1, 3, 1)), at_run_time(f, (2, 3, 4))], version=2),
+    "FILL": lambda f, n: f.op("FILL", [at_run_time(f, (2, 3)), f.input(())]),
+    "RESHAPE": lambda f, n: f.op("RESHAPE", [f.input((n, 3, 4)), at_run_time(f, (4, -1))], options=S.ReshapeOptionsT()),
+    "SLICE": lambda f, n: f.op("SLICE", [f.input((n, 3, 4)), f.constant(ints(0, 1, 2)), at_run_time(f, (-1, 2, 1))]),
+    "TOPK_V2": lambda f, n: f.op("TOPK_V2", [f.input((n, 9)), at_run_time(f, 4)], ["float32", "int32"]),
+    "RESIZE_BILINEAR": lambda f, n: f.op(
+        "RESIZE_BILINEAR", [f.input((n, 4, 5, 3)), at_run_time(f, (7, 8))], options=S.ResizeBilinearOptionsT()
+    ),
+    "GATHER": lambda f, n: f.op("GATHER", [f.input((n, 5)), at_run_time(f, (1, 4))], options=S.GatherOptionsT(axis=1)),
+    "CUMSUM": lambda f, n: f.op("CUMSUM", [f.input((n, 5)), f.constant(np.int32(-1))], options=S.CumsumOptionsT()),
+    "REVERSE_SEQUENCE": lambda f, n: f.op(
+        "REVERSE_SEQUENCE", [f.input((2, 5, n)), at_run_time(f, (2, 4))], options=S.ReverseSequenceOptionsT(seqDim=1)
+    ),
+}.items():
+    add(f"{name} computed", build, batches=(1,), free=False, **RUN_TIME)
+
+# Constants without elements, and sizes of 1
+
+for op in ("MEAN", "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN"):
+    add(
+        f"{op} of no axes",
+        lambda f, n, op=op: f.op(op, [f.input((n, 3, 4)), f.constant(ints())], options=S.ReducerOptionsT(keepDims=False)),
+    )
+add(
+    "RESHAPE to a scalar",
+    lambda f, n: f.op("RESHAPE", [f.input((1, 1)), f.constant(ints())], options=S.ReshapeOptionsT()),
+    batches=(1,),
+    free=False,
+)
+
+# Dtypes that runtimes treat with differences
+
+for dtype in ("int32", "int64"):
+    for axes, keep in (((1,), False), ((0, 2), True), ((0, 1, 2), False)):
+        add(
+            f"MEAN {axes} {keep} {dtype}",
+            lambda f, n, a=axes, k=keep, d=dtype: f.op(
+                "MEAN", [f.input((n, 3, 4), d), f.constant(ints(*a))], d, options=S.ReducerOptionsT(keepDims=k)
+            ),
+            low=-99,
+            high=99,
+        )
+for op, dtype in itertools.product(("REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN"), ("int8", "uint8", "int16")):
+    add(
+        f"{op} {dtype}",
+        lambda f, n, op=op, d=dtype: f.op(
+            op, [f.input((n, 3, 4), d), f.constant(ints(1))], d, options=S.ReducerOptionsT(keepDims=False)
+        ),
+        low=0,
+        high=100,
+    )
+for op, dtype in itertools.product(("MAXIMUM", "MINIMUM"), ("int8", "uint8", "int16", "int32", "int64")):
+    add(f"{op} {dtype}", lambda f, n, op=op, d=dtype: f.op(op, [f.input((n, 9), d), f.input((n, 9), d)], d), low=0, high=99)
+for op, (dtype, activation) in itertools.product(("ADD", "MUL"), itertools.product(("int16", "int32", "int64"), (1, 3))):
+    kind = S.AddOptionsT if op == "ADD" else S.MulOptionsT
+    add(
+        f"{op} {dtype} activation {activation}",
+        lambda f, n, op=op, d=dtype, k=kind, a=activation: f.op(
+            op, [f.input((n, 9), d), f.input((n, 9), d)], d, options=k(fusedActivationFunction=a)
+        ),
+        low=-9,
+        high=9,
+    )
+for dtype in ("int16", "uint16", "uint64", "bool", "int8", "float64"):
+    add(
+        f"SELECT_V2 {dtype}",
+        lambda f, n, d=dtype: f.op("SELECT_V2", [f.input((n, 1, 4), "bool"), f.input((n, 3, 4), d), f.input((3, 1), d)], d),
+        low=0,
+    )
+for op, dtype in itertools.product(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), ("int8", "uint8", "int32")):
+    kind = S.DepthToSpaceOptionsT if op == "DEPTH_TO_SPACE" else S.SpaceToDepthOptionsT
+    add(
+        f"{op} {dtype}",
+        lambda f, n, op=op, d=dtype, k=kind: f.op(op, [f.input((n, 4, 6, 8), d)], d, options=k(blockSize=2)),
+        low=0,
+        high=127,
+    )
+add("PAD int16", lambda f, n: f.op("PAD", [f.input((n, 3, 4), "int16"), f.constant(EDGES)], "int16"))
+for mode, dtype in itertools.product((0, 1), ("int16", "uint16", "int32", "bool")):
+    add(
+        f"MIRROR_PAD {mode} {dtype}",
+        lambda f, n, m=mode, d=dtype: f.op(
+            "MIRROR_PAD", [f.input((n, 3, 5), d), f.constant(EDGES)], d, options=S.MirrorPadOptionsT(mode=m)
+        ),
+        low=0,
+        high=99,
+    )
+for dtype in ("float32", "int32", "int64", "uint8", "int8", "uint32", "bool"):
+    add(f"WHERE {dtype}", lambda f, n, d=dtype: f.op("WHERE", [f.input((n, 3, 4), d)], "int64", shapes=[(5, 3)]), low=0, high=2)
+for axis, batch, shape in ((2, 1, (2,)), (1, 1, (2, 3)), (3, 1, (2,)), (3, 2, (4, 2)), (-1, 1, ())):
+
+    def gather(f: File, n: int, axis=axis, batch=batch, shape=shape) -> int:
+        size = (n, 4, 5, 3)
+        rows = size[:batch] if batch == 1 else (n, 4)
+        places = np.arange(int(np.prod(rows + shape[batch - 1 :]))).reshape(rows + shape[batch - 1 :]) % 3
+        operands = [f.input(size), f.constant(places, "int32")]
+        return f.op("GATHER", operands, options=S.GatherOptionsT(axis=axis, batchDims=batch), version=5)
+
+    add(f"GATHER axis {axis} batches {batch} {shape}", gather, free=False)

@@ -6,8 +6,9 @@ import itertools
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as S
+from flatbuffers import flexbuffers
 
-from tests.ops.tflite_onnx.cases import add, ints
+from tests.ops.tflite_onnx.cases import add, ints, weights
 from tests.ops.tflite_onnx.cases_shapes import image
 from tests.ops.tflite_onnx.files import File
 
@@ -356,3 +357,32 @@ for op, reduction in {"AND": np.logical_and, "OR": np.logical_or, "ADD": np.logi
         return f.op("STABLEHLO_REDUCE", [f.input((n, 3, 4), "bool"), first], "bool", options=options, shapes=[(n, 4)])
 
     add(f"STABLEHLO_REDUCE {op} of truth", reduce_truth, expect=lambda x, r=reduction: r.reduce(x, 1))
+
+# Parts of the model with a name
+
+
+def composite(f: File, n: int, nested=False) -> int:
+    """A part that is computed twice, of two values and a constant of its own."""
+
+    def build() -> int:
+        x, y = f.input((n, 3)), f.input((n, 3))
+        scaled = f.op("MUL", [x, f.constant(weights(3))], options=S.MulOptionsT(), shapes=[(n, 3)])
+        if nested:
+            scaled = call([scaled, y], f.subgraph(inner))
+        return f.op("SUB", [scaled, y], options=S.SubOptionsT(), shapes=[(n, 3)])
+
+    def inner() -> int:
+        return f.op("MAXIMUM", [f.input((n, 3)), f.input((n, 3))], shapes=[(n, 3)])
+
+    def call(operands, number) -> int:
+        nothing = list(flexbuffers.Dumps({}))
+        options = S.StableHLOCompositeOptionsT(name="test.part", decompositionSubgraphIndex=number, compositeAttributes=nothing)
+        return f.op("STABLEHLO_COMPOSITE", operands, options=options, shapes=[(n, 3)])
+
+    number = f.subgraph(build)
+    x, y = f.input((n, 3)), f.input((n, 3))
+    return call([call([x, y], number), x], number)
+
+
+add("STABLEHLO_COMPOSITE", composite)
+add("STABLEHLO_COMPOSITE nested", lambda f, n: composite(f, n, nested=True))

@@ -18,6 +18,7 @@ from mlconverter.formats.tflite.signature import Border, border_of
 from mlconverter.formats.tflite.sparsity import flat_positions
 from mlconverter.formats.tflite.structure import NUMPY_DTYPES, Model, Subgraph, Tensor
 from mlconverter.formats.tflite.to_onnx.builder import IR_VERSION, OPSET, Builder, onnx_type
+from mlconverter.formats.tflite.to_onnx.composites import inlined
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Runtime, Stored
 from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, IGNORED_ACTIVATIONS, translates
 from mlconverter.formats.tflite.to_onnx.spectra import TAKES_APART
@@ -73,6 +74,7 @@ _LATER = {
     "LSH_PROJECTION": "hashes of bytes, for which ONNX has no operator",
     "SKIP_GRAM": "text, for which ONNX has no such operator",
     "CONCAT_EMBEDDINGS": "an operator that LiteRT has no kernel for, and no description tells what it computes",
+    "STABLEHLO_COMPOSITE": "a part of the model that hands values through, or that calls itself",
     "STABLEHLO_CUSTOM_CALL": "a function that the file names and does not hold",
     "DELEGATE": "a part of the model that only the delegate which made it can run",
 }
@@ -92,7 +94,7 @@ def convert(source: Any) -> HubModel:
     """
     model = source if isinstance(source, Model) else load(source)
     border = border_of(model)
-    subgraph = model.subgraphs[border.subgraph]
+    subgraph = inlined(model, model.subgraphs[border.subgraph])
     ops = [Op(model, subgraph, operator, border.free_batch, border.free_sizes) for operator in subgraph.operators]
     refused = unsupported(ops)
     if refused:
