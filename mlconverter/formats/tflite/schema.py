@@ -8,6 +8,7 @@ whatever the accessors raise becomes a :class:`CorruptModelError`.
 from __future__ import annotations
 
 import importlib
+import math
 import struct
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -38,6 +39,7 @@ OPTIONS = {
     "ARG_MIN": "ArgMin",
     "AVERAGE_POOL_2D": "Pool2D",
     "BATCH_MATMUL": "BatchMatMul",
+    "BUCKETIZE": "Bucketize",
     "CONCATENATION": "Concatenation",
     "CONV_2D": "Conv2D",
     "CONV_3D": "Conv3D",
@@ -46,6 +48,8 @@ OPTIONS = {
     "DEPTHWISE_CONV_2D": "DepthwiseConv2D",
     "DEPTH_TO_SPACE": "DepthToSpace",
     "DIV": "Div",
+    "EMBEDDING_LOOKUP_SPARSE": "EmbeddingLookupSparse",
+    "FAKE_QUANT": "FakeQuant",
     "FULLY_CONNECTED": "FullyConnected",
     "GATHER": "Gather",
     "GELU": "Gelu",
@@ -65,6 +69,7 @@ OPTIONS = {
     "REDUCE_MAX": "Reducer",
     "REDUCE_MIN": "Reducer",
     "REDUCE_PROD": "Reducer",
+    "REDUCE_WINDOW": "ReduceWindow",
     "RESHAPE": "Reshape",
     "RESIZE_BILINEAR": "ResizeBilinear",
     "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighbor",
@@ -75,14 +80,34 @@ OPTIONS = {
     "SPLIT": "Split",
     "SPLIT_V": "SplitV",
     "SQUEEZE": "Squeeze",
+    "STABLEHLO_BROADCAST_IN_DIM": "StablehloBroadcastInDim",
+    "STABLEHLO_COMPARE": "StablehloCompare",
+    "STABLEHLO_COMPOSITE": "StableHLOComposite",
+    "STABLEHLO_CONCATENATE": "StablehloConcatenate",
+    "STABLEHLO_CONVOLUTION": "StablehloConvolution",
+    "STABLEHLO_DOT_GENERAL": "StablehloDotGeneral",
+    "STABLEHLO_DYNAMIC_SLICE": "StablehloDynamicSlice",
+    "STABLEHLO_GATHER": "StablehloGather",
+    "STABLEHLO_IOTA": "StablehloIota",
+    "STABLEHLO_PAD": "StablehloPad",
+    "STABLEHLO_REDUCE": "StablehloReduce",
+    "STABLEHLO_REDUCE_WINDOW": "StablehloReduceWindow",
+    "STABLEHLO_SCATTER": "StablehloScatter",
+    "STABLEHLO_SLICE": "StablehloSlice",
+    "STABLEHLO_SORT": "StablehloSort",
+    "STABLEHLO_TRANSPOSE": "StablehloTranspose",
     "STRIDED_SLICE": "StridedSlice",
     "SUB": "Sub",
     "SUM": "Reducer",
     "TRANSPOSE_CONV": "TransposeConv",
+    "UNIQUE": "Unique",
     "UNPACK": "Unpack",
     "WHILE": "While",
 }
 """Which options table an operator reads, for operators that have options. Another table than that counts as absent."""
+
+MOST_ELEMENTS = 1 << 48
+"""More than any tensor has; a damaged file may claim them."""
 
 _ACCESS_ERRORS = (struct.error, ValueError, IndexError, TypeError, KeyError, AttributeError, OverflowError, AssertionError)
 
@@ -203,6 +228,8 @@ class _Reader:
             signature = _ints(tensor.ShapeSignatureAsNumpy()) or None
         if signature is not None and len(signature) != len(shape):
             raise CorruptModelError(f"Tensor '{name}' has shape {list(shape)} and shape signature {list(signature)}.")
+        if math.prod(d for d in shape if d) > MOST_ELEMENTS:
+            raise CorruptModelError(f"Tensor '{name}' of shape {list(shape)} is larger than any memory.")
         buffer = tensor.Buffer()
         if buffer >= len(self._buffers):
             raise CorruptModelError(f"Tensor '{name}' refers to buffer {buffer} of {len(self._buffers)}.")
@@ -293,15 +320,14 @@ class _Reader:
 
 def _options(op: str, operator: Any) -> Any:
     expected = OPTIONS.get(op)
-    number = operator.BuiltinOptionsType()
     schema = generated()
-    if expected is None:
-        if operator.BuiltinOptions2Type():
-            return schema.BuiltinOptions2Creator(operator.BuiltinOptions2Type(), operator.BuiltinOptions2())
-        return schema.BuiltinOptionsCreator(number, operator.BuiltinOptions()) if number else None
-    if number == getattr(schema.BuiltinOptions, f"{expected}Options"):
+    number, second = operator.BuiltinOptionsType(), operator.BuiltinOptions2Type()
+    # Operators that came after the first union of options was full have theirs in a second one.
+    if second and expected in (None, names("BuiltinOptions2").get(second, "").removesuffix("Options")):
+        return schema.BuiltinOptions2Creator(second, operator.BuiltinOptions2())
+    if number and expected in (None, names("BuiltinOptions").get(number, "").removesuffix("Options")):
         return schema.BuiltinOptionsCreator(number, operator.BuiltinOptions())
-    return getattr(schema, f"{expected}OptionsT")()
+    return None if expected is None else getattr(schema, f"{expected}OptionsT")()
 
 
 def _index_vector(kind: int, table: Any) -> Array:

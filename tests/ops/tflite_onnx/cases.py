@@ -6,6 +6,7 @@ import itertools
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as S
@@ -26,6 +27,8 @@ class Case:
         transposes: number of Transposes that the graph may have, where that is the point.
         batches: the batches at which it is built.
         reference: compare with LiteRT's reference kernels, where the default ones are known to round otherwise.
+        expect: what the outputs should be for the inputs, where LiteRT has no kernel that says it.
+        free: it is right for another batch than that of the file, too.
     """
 
     id: str
@@ -35,6 +38,8 @@ class Case:
     transposes: int | None = None
     batches: tuple[int, ...] = (1, 3)
     reference: bool = False
+    expect: Callable[..., Any] | None = None
+    free: bool = True
 
 
 def add(name: str, build: Callable[[File, int], int | list[int]], **how) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import flatbuffers
 import numpy as np
@@ -92,11 +92,23 @@ class File:
         else:
             self._model.operatorCodes[self._codes[code]].customCode = None
             if options is not None:
-                operator.builtinOptions = options
                 kind = type(options).__name__.removesuffix("T")
-                operator.builtinOptionsType = getattr(schema.BuiltinOptions, kind)
+                if hasattr(schema.BuiltinOptions, kind):
+                    operator.builtinOptions, operator.builtinOptionsType = options, getattr(schema.BuiltinOptions, kind)
+                else:
+                    operator.builtinOptions2, operator.builtinOptions2Type = options, getattr(schema.BuiltinOptions2, kind)
         self._graph.operators.append(operator)
         return outputs if several else outputs[0]
+
+    def subgraph(self, build: Callable[[], int | Sequence[int]], name="body") -> int:
+        """A further subgraph, written by the same methods inside ``build``, which gives its outputs; its number."""
+        before, self._graph = self._graph, schema.SubGraphT(tensors=[], operators=[], inputs=[], outputs=[], name=name)
+        computed, self._computed = self._computed, []
+        outputs = build()
+        self._graph.outputs = [outputs] if isinstance(outputs, int) else list(outputs)
+        self._model.subgraphs.append(self._graph)
+        self._graph, self._computed = before, computed
+        return len(self._model.subgraphs) - 1
 
     def signature(self, inputs: Mapping[str, int], outputs: Mapping[str, int], key="serving_default", subgraph=0) -> None:
         maps = [[schema.TensorMapT(name=n, tensorIndex=i) for n, i in m.items()] for m in (inputs, outputs)]

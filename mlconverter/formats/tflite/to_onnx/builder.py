@@ -40,6 +40,7 @@ class Builder:
         variables: what variables are at present, by name, or by number where a tensor is one.
         inline: translates a subgraph of the file into a builder and gives its results.
         handed_out: values that are outputs already.
+        limits: between which the results of the operator at hand are quantised.
     """
 
     inline: Callable[[Builder, int, Sequence[Any]], list[Any]]
@@ -57,7 +58,7 @@ class Builder:
         self._constants: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
         self._weights = WeightTable(self)
         self._dequantized: dict[tuple[ir.Value, Quantization], ir.Value] = {}
-        self._limits = UNLIMITED
+        self.limits = UNLIMITED
         self.opset = OPSET
 
     @property
@@ -67,7 +68,7 @@ class Builder:
 
     def enter(self, name: str, limits: tuple[float, float] = UNLIMITED) -> None:
         """Name the nodes that follow after an operator of the file, whose results are quantised within limits."""
-        self._prefix, self._limits = name, limits
+        self._prefix, self.limits = name, limits
 
     def nested(self) -> Builder:
         """A builder of a graph of a node: constants stand in the outermost graph, names are its own nowhere."""
@@ -109,13 +110,6 @@ class Builder:
             value.name = self.unique(f"{self._prefix}/{op_type}")
         self.nodes.append(node)
         return node.outputs
-
-    def clip(self, value: ir.Value, low: float, high: float, dtype: str = "float32") -> ir.Value:
-        """The operator's result between two bounds; quantising it may see to them already."""
-        below, above = self._limits[0] < low, self._limits[1] > high
-        if high == np.inf and below:
-            return self.emit("Relu", value) if low == 0 else self.emit("Max", value, self.scalar(low, dtype))
-        return self.emit("Clip", value, self.scalar(low, dtype), self.scalar(high, dtype)) if below or above else value
 
     def quantize(self, stored: Stored, grid: Quantization, dtype: str) -> Stored:
         """The integers that stand for real numbers."""

@@ -15,9 +15,11 @@ Given = Operand | Variable
 
 
 def _assigns_nothing(op: Op) -> str | None:
-    """A check that refuses variables that are assigned within a branch or a loop."""
+    """A check that refuses subgraphs that run themselves, and variables that are assigned in them."""
     waiting = list(op.bodies)
     for number in waiting:
+        if op.model.subgraphs[number] is op.subgraph:
+            return "a subgraph that runs itself"
         for inner in op.of(number):
             if inner.key == "ASSIGN_VARIABLE" or any(t is not None and t.is_variable for t in inner.inputs):
                 return "a variable is assigned within a branch or a loop"
@@ -26,8 +28,9 @@ def _assigns_nothing(op: Op) -> str | None:
 
 
 @translates("CALL", 1, check=_assigns_nothing)
+@translates("STABLEHLO_COMPOSITE", 1, check=_assigns_nothing)
 def call(b: Builder, op: Op, *operands: Given) -> list[Given]:
-    """CALL → what the subgraph consists of."""
+    """CALL, STABLEHLO_COMPOSITE → what the subgraph consists of."""
     return b.inline(b, op.bodies[0], operands)
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mlconverter.formats.tflite.layout import channels_first
+from mlconverter.formats.tflite.layout import Order, channels_first
 from mlconverter.formats.tflite.to_onnx.activations import fused
 from mlconverter.formats.tflite.to_onnx.builder import Builder
-from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
+from mlconverter.formats.tflite.to_onnx.operands import Dims, Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_float, needs_rank, translates
 from mlconverter.formats.tflite.to_onnx.windows import SAME, needs_strides, padding
 
@@ -120,8 +120,29 @@ def transpose_conv(b: Builder, op: Op, output_shape: Operand, filters: Operand, 
     size = [int(d) for d in shape[1:3]] if shape is not None else [d or 0 for d in op.out_dims[1:3]]
     image, *bias = image_and_bias
     window = _Window(size, [options.strideH, options.strideW], same=options.padding == SAME)
-    value = _conv_transpose(b, window, image, filters, *bias)
+    value = _conv_transpose(b, window, image, _Filters(filters, filters.dims[1:3], LAST_AXIS_FIRST), *bias)
     return Stored(fused(b, value, options.fusedActivationFunction), IMAGE)
+
+
+def _known_volume(op: Op) -> str | None:
+    options = op.options
+    if op.constant(0) is None and None in op.out_dims[1:4]:
+        return "its output size is only known at run time"
+    if (options.dilationDFactor, options.dilationHFactor, options.dilationWFactor) != (1, 1, 1):
+        return "dilations, which LiteRT's kernel does not compute"
+    return _known_depth(op)
+
+
+@translates("CONV_3D_TRANSPOSE", 1, check=all_of(needs_rank(5, index=1), needs_rank(5, index=2), _known_volume))
+def conv_3d_transpose(b: Builder, op: Op, output_shape: Operand, filters: Operand, *volume_and_bias: Operand) -> Stored:
+    """CONV_3D_TRANSPOSE → ConvTranspose (+ fused activation)."""
+    options, order = op.options, channels_first(5)
+    shape = op.constant(0)
+    size = [int(d) for d in shape[1:4]] if shape is not None else [d or 0 for d in op.out_dims[1:4]]
+    volume, *bias = volume_and_bias
+    window = _Window(size, [options.strideD, options.strideH, options.strideW], same=options.padding == SAME)
+    value = _conv_transpose(b, window, volume, _Filters(filters, filters.dims[:3], DHWIO_AS_OIDHW), *bias)
+    return Stored(fused(b, value, options.fusedActivationFunction), order)
 
 
 def _transpose_conv_options(op: Op) -> str | None:
@@ -145,27 +166,37 @@ def convolution_2d_transpose_bias(b: Builder, op: Op, image: Operand, filters: O
         assert length is not None
         assert kernel is not None
         size.append((length - 1) * stride + kernel - (max(kernel - stride, 0) if same else 0))
-    return Stored(_conv_transpose(b, _Window(size, strides, same=same), image, filters, *bias), IMAGE)
+    window = _Window(size, strides, same=same)
+    return Stored(_conv_transpose(b, window, image, _Filters(filters, filters.dims[1:3], LAST_AXIS_FIRST), *bias), IMAGE)
 
 
 @dataclass(frozen=True)
 class _Window:
-    """What a transposed convolution fills, and how it steps: height first."""
+    """What a transposed convolution fills, and how it steps: the first spatial axis first."""
 
     size: Sequence[int]
     strides: Sequence[int]
     same: bool
 
 
-def _conv_transpose(b: Builder, window: _Window, image: Operand, filters: Operand, *bias: Operand) -> ir.Value:
+@dataclass(frozen=True)
+class _Filters:
+    """The filters of a transposed convolution, their spatial sizes, and the order that ONNX wants them in."""
+
+    operand: Operand
+    sizes: Dims
+    order: Order
+
+
+def _conv_transpose(b: Builder, window: _Window, image: Operand, filters: _Filters, *bias: Operand) -> ir.Value:
     """A transposed convolution that fills exactly the size that is said.
 
     TFLite pads as the convolution would that maps the output back onto the input. What lies beyond the size is cut
     by the pad at the end; what the input does not reach is filled by output padding.
     """
     begin, end, extra = [], [], []
-    kernel = [d or 0 for d in filters.dims[1:3]]
-    for length, out, extent, stride in zip(image.dims[1:3], window.size, kernel, window.strides, strict=True):
+    kernel = [d or 0 for d in filters.sizes]
+    for length, out, extent, stride in zip(image.dims[1:-1], window.size, kernel, window.strides, strict=True):
         # Where the size that is said does not fit the input, its convolution has another number of positions.
         forward = -(-out // stride) if window.same else -(-(out - extent + 1) // stride)
         before = max((forward - 1) * stride + extent - out, 0) // 2
@@ -175,8 +206,8 @@ def _conv_transpose(b: Builder, window: _Window, image: Operand, filters: Operan
         extra.append(max(-after, 0))
     return b.emit(
         "ConvTranspose",
-        b.ask(image, IMAGE),
-        b.ask(filters, LAST_AXIS_FIRST, weight=True),
+        b.ask(image, channels_first(image.rank)),
+        b.ask(filters.operand, filters.order, weight=True),
         *(b.ask(term, weight=True) for term in bias),
         kernel_shape=kernel,
         strides=list(window.strides),

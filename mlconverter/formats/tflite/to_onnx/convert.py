@@ -17,6 +17,7 @@ from mlconverter.formats.tflite.structure import NUMPY_DTYPES, Model, Tensor
 from mlconverter.formats.tflite.to_onnx.builder import IR_VERSION, Builder
 from mlconverter.formats.tflite.to_onnx.operands import Op
 from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, IGNORED_ACTIVATIONS, translates
+from mlconverter.formats.tflite.to_onnx.spectra import TAKES_APART
 from mlconverter.formats.tflite.to_onnx.translate import File, Translation
 from mlconverter.formats.tflite.to_onnx.variables import HANDLING, State, states_of
 from mlconverter.hub.model import HubModel
@@ -26,18 +27,27 @@ from mlconverter.signature import IOSignature
 
 FAMILIES = (
     "activations",
+    "bits",
+    "boxes",
     "control",
     "conv",
     "elementwise",
     "joining",
     "matmul",
     "padding",
+    "places",
     "pool",
     "reduce",
+    "reduce_window",
     "resize",
+    "segments",
     "shapes",
     "slicing",
     "space",
+    "spectra",
+    "stablehlo",
+    "stablehlo_places",
+    "stablehlo_products",
     "storage",
     "variables",
 )
@@ -47,7 +57,21 @@ for _family in FAMILIES:
     importlib.import_module(f"mlconverter.formats.tflite.to_onnx.{_family}")
 
 
-_LATER: dict[str, str] = {}
+_LATER = {
+    "RANDOM_STANDARD_NORMAL": "random numbers, which no other runtime draws alike",
+    "RANDOM_UNIFORM": "random numbers, which no other runtime draws alike",
+    "MULTINOMIAL": "random numbers, which no other runtime draws alike",
+    "STABLEHLO_RNG_BIT_GENERATOR": "random numbers, which no other runtime draws alike",
+    "HASHTABLE": "a table that outlives a call",
+    "HASHTABLE_FIND": "a table that outlives a call",
+    "HASHTABLE_IMPORT": "a table that outlives a call",
+    "HASHTABLE_SIZE": "a table that outlives a call",
+    "LSH_PROJECTION": "hashes of bytes, for which ONNX has no operator",
+    "SKIP_GRAM": "text, for which ONNX has no such operator",
+    "CONCAT_EMBEDDINGS": "an operator that LiteRT has no kernel for, and no description tells what it computes",
+    "STABLEHLO_CUSTOM_CALL": "a function that the file names and does not hold",
+    "DELEGATE": "a part of the model that only the delegate which made it can run",
+}
 """Why operators have no translator, where that says more than that they have none."""
 
 
@@ -102,7 +126,7 @@ def _tensor_refusal(op: Op, tensor: Tensor) -> str | None:
         return None
     if tensor.quantization_details is not None:
         return f"{tensor.quantization_details} of '{tensor.name}'"
-    if tensor.dtype not in NUMPY_DTYPES or tensor.dtype.startswith("complex"):
+    if tensor.dtype not in NUMPY_DTYPES or (tensor.dtype.startswith("complex") and op.key not in {"RFFT2D", *TAKES_APART}):
         return f"{tensor.dtype} tensors"
     if tensor.grid is not None and tensor.grid.axis is not None and not op.model.is_constant(tensor):
         return f"'{tensor.name}', which is computed, has a scale for each index of an axis"

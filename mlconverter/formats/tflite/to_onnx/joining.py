@@ -9,15 +9,20 @@ from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Runtime, St
 from mlconverter.formats.tflite.to_onnx.ops import needs_constant, translates
 
 
-@translates("CONCATENATION", 1, 2, 3, 4, 5)
+@translates("CONCATENATION", 1, 2, 3, 4, 5, 6, 7)
 def concatenation(b: Builder, op: Op, *parts: Operand) -> Stored:
     """CONCATENATION → Concat (+ fused activation)."""
-    order = _order_of(parts)
-    value = b.emit("Concat", *(b.ask(p, order) for p in parts), axis=layout.positions(order, [op.options.axis])[0])
+    value, order = joined(b, parts, op.options.axis)
     return Stored(fused(b, value, op.options.fusedActivationFunction, parts[0].dtype), order)
 
 
-@translates("PACK", 1, 2, 3, 4)
+def joined(b: Builder, parts: tuple[Operand, ...], axis: int) -> Stored:
+    """Operands put together along a logical axis, in the order in which most of them stand."""
+    order = _order_of(parts)
+    return Stored(b.emit("Concat", *(b.ask(p, order) for p in parts), axis=layout.positions(order, [axis])[0]), order)
+
+
+@translates("PACK", 1, 2, 3, 4, 5)
 def pack(b: Builder, op: Op, *parts: Operand) -> Stored:
     """PACK → Unsqueeze of each, and Concat."""
     axis = int(op.options.axis) % (parts[0].rank + 1)
@@ -32,7 +37,7 @@ def _order_of(parts: tuple[Operand, ...]) -> layout.Order:
     return layout.most_common(available) if available else layout.logical(parts[0].rank)
 
 
-@translates("UNPACK", 1, 2, 3, 4)
+@translates("UNPACK", 1, 2, 3, 4, 5, 6)
 def unpack(b: Builder, op: Op, x: Operand) -> list[Stored]:
     """UNPACK → Split, and Squeeze of each part."""
     value, order = b.as_is(x)
@@ -44,7 +49,7 @@ def unpack(b: Builder, op: Op, x: Operand) -> list[Stored]:
     return [Stored(b.emit("Squeeze", part, axes), layout.without(order, [axis])) for part in parts]
 
 
-@translates("SPLIT", 1, 2, 3, 4, check=needs_constant(axis=0))
+@translates("SPLIT", 1, 2, 3, 4, 5, check=needs_constant(axis=0))
 def split(b: Builder, op: Op, axis: Operand, x: Operand) -> list[Stored]:
     """SPLIT → Split into equal parts."""
     value, order = b.as_is(x)
@@ -53,7 +58,7 @@ def split(b: Builder, op: Op, axis: Operand, x: Operand) -> list[Stored]:
     return [Stored(part, order) for part in b.emit_several("Split", count, value, axis=position, num_outputs=count)]
 
 
-@translates("SPLIT_V", 1, 2, check=needs_constant(sizes=1, axis=2))
+@translates("SPLIT_V", 1, 2, 3, check=needs_constant(sizes=1, axis=2))
 def split_v(b: Builder, op: Op, x: Operand, sizes: Operand, axis: Operand) -> list[Stored]:
     """SPLIT_V → Split into parts of given sizes."""
     value, order = b.as_is(x)

@@ -7,6 +7,8 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from mlconverter.errors import TranslationError
 from mlconverter.formats.tflite.layout import Order
 from mlconverter.formats.tflite.structure import Array, Model, Operator, Subgraph, Tensor
@@ -172,6 +174,7 @@ def _same_axis(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> in
 
 _BODIES = {
     "CALL": ("subgraph",),
+    "STABLEHLO_COMPOSITE": ("decompositionSubgraphIndex",),
     "IF": ("thenSubgraphIndex", "elseSubgraphIndex"),
     "WHILE": ("condSubgraphIndex", "bodySubgraphIndex"),
 }
@@ -249,7 +252,17 @@ class Op:
     def constant(self, index: int) -> Array | None:
         """The data of an input that the file holds, ``None`` where it is computed or left out."""
         tensor = self.input(index)
-        return self.model.view(tensor) if tensor is not None and self.model.is_constant(tensor) else None
+        if tensor is None:
+            return None
+        if self.model.is_constant(tensor):
+            return self.model.view(tensor)
+        return np.zeros(tensor.shape, tensor.dtype) if self.is_empty(tensor) else None
+
+    def is_empty(self, tensor: Tensor) -> bool:
+        """Whether a tensor that nothing computes is a constant without elements, for which a file holds no bytes."""
+        if tensor.size or tensor.is_variable or tensor.index in self.subgraph.inputs:
+            return False
+        return all(tensor.index not in operator.outputs for operator in self.subgraph.operators)
 
     def parameter(self, index: int) -> Array:
         """The data of an input that the operator's check has found in the file."""

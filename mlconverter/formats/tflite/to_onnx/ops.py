@@ -47,6 +47,16 @@ def needs_float(op: Op) -> str | None:
     return None if tensor is None or tensor.real_dtype.startswith("float") else f"{tensor.dtype} input"
 
 
+def needs_dtype(*dtypes: str, index: int = 0) -> Check:
+    """A check that refuses nodes whose input has another dtype."""
+
+    def check(op: Op) -> str | None:
+        tensor = op.input(index)
+        return None if tensor is None or tensor.dtype in dtypes else f"{tensor.dtype} input"
+
+    return check
+
+
 def all_of(*checks: Check) -> Check:
     """The first refusal of several checks."""
 

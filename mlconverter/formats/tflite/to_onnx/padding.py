@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from mlconverter.formats.tflite.layout import arranged, logical
 from mlconverter.formats.tflite.to_onnx.builder import Builder
+from mlconverter.formats.tflite.to_onnx.dtypes import carried
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import translates
 
@@ -18,21 +19,25 @@ def _padded(b: Builder, op: Op, x: Operand, paddings: Operand, fill: ir.Value | 
     fills = () if fill is None else (fill,)
     if widths is None:
         by_end = b.emit("Transpose", b.cast(b.ask(paddings), "int64"), perm=[1, 0])
-        return Stored(b.emit("Pad", b.ask(x), b.emit("Reshape", by_end, b.ints([-1])), *fills), logical(x.rank))
+        return Stored(_pad(b, x.dtype, b.emit("Reshape", by_end, b.ints([-1])), b.ask(x), *fills), logical(x.rank))
     value, order = b.as_is(x)
     begins, ends = (arranged(order, widths[:, side].tolist()) for side in (0, 1))
     if not any((*begins, *ends)):
         return Stored(value, order)
-    return Stored(b.emit("Pad", value, b.ints([*begins, *ends]), *fills), order)
+    return Stored(_pad(b, x.dtype, b.ints([*begins, *ends]), value, *fills), order)
 
 
-@translates("PAD", 1, 2, 3, 4, 5)
+def _pad(b: Builder, dtype: str, widths: ir.Value, value: ir.Value, *fill: ir.Value) -> ir.Value:
+    return carried(b, "Pad", dtype, lambda v, *fill: b.emit("Pad", v, widths, *fill), value, *fill)
+
+
+@translates("PAD", 1, 2, 3, 4, 5, 6)
 def pad(b: Builder, op: Op, x: Operand, paddings: Operand) -> Stored:
     """PAD → Pad with zeros."""
     return _padded(b, op, x, paddings, None)
 
 
-@translates("PADV2", 1, 2, 3, 4, 5)
+@translates("PADV2", 1, 2, 3, 4, 5, 6)
 def padv2(b: Builder, op: Op, x: Operand, paddings: Operand, fill: Operand) -> Stored:
     """PADV2 → Pad with a value."""
     value = b.ask(fill)
@@ -55,7 +60,8 @@ def mirror_pad(b: Builder, op: Op, x: Operand, paddings: Operand) -> Stored:
     value, order = b.as_is(x)
     if op.options.mode == REFLECT:
         begins, ends = (arranged(order, widths[:, side].tolist()) for side in (0, 1))
-        return Stored(b.emit("Pad", value, b.ints([*begins, *ends]), mode="reflect"), order)
+        ends_of = b.ints([*begins, *ends])
+        return Stored(carried(b, "Pad", x.dtype, lambda v: b.emit("Pad", v, ends_of, mode="reflect"), value), order)
     for axis, (begin, end) in enumerate(widths.tolist()):
         size = x.dims[axis]
         if begin or end:

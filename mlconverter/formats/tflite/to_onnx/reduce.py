@@ -6,9 +6,11 @@ import onnx_ir as ir
 
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.to_onnx.builder import Builder
+from mlconverter.formats.tflite.to_onnx.dtypes import carried
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
-from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_constant, needs_float, translates
+from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_constant, translates
 from mlconverter.formats.tflite.to_onnx.shapes import as_dtype
+from mlconverter.registry import Check
 
 
 def _reduced(b: Builder, op: Op, x: Operand, onnx: str) -> Stored:
@@ -17,30 +19,51 @@ def _reduced(b: Builder, op: Op, x: Operand, onnx: str) -> Stored:
     if not axes:
         return Stored(value, order)
     keep = bool(op.options.keepDims)
-    result = b.emit(onnx, value, b.ints(layout.positions(order, axes)), keepdims=int(keep))
+    places = b.ints(layout.positions(order, axes))
+    result = carried(b, onnx, x.dtype, lambda v: b.emit(onnx, v, places, keepdims=int(keep)), value)
     return Stored(result, order if keep else layout.without(order, axes))
 
 
-def _reduction(name: str, onnx: str, *versions: int, floats: bool = False) -> None:
-    checks = [needs_constant(axes=1), *([needs_float] if floats else [])]
-
-    @translates(name, *versions, check=all_of(*checks))
+def _reduction(name: str, onnx: str, *versions: int, check: Check | None = None) -> None:
+    @translates(name, *versions, check=all_of(needs_constant(axes=1), *([check] if check else [])))
     def translate(b: Builder, op: Op, x: Operand, axes: Operand) -> Stored:
         return _reduced(b, op, x, onnx)
 
     translate.__doc__ = f"{name} → {onnx}."
 
 
-_reduction("MEAN", "ReduceMean", 1, 2, 3, floats=True)
-_reduction("SUM", "ReduceSum", 1, 2)
+def _no_short_integers(op: Op) -> str | None:
+    dtype = op.tensor(0).dtype
+    return (
+        f"plain {dtype} tensors, which LiteRT's kernel takes for quantised ones" if dtype in ("int8", "uint8", "int16") else None
+    )
+
+
+_reduction("SUM", "ReduceSum", 1, 2, check=_no_short_integers)
 _reduction("REDUCE_PROD", "ReduceProd", 1, 2)
 _reduction("REDUCE_MAX", "ReduceMax", 1, 2, 3)
 _reduction("REDUCE_MIN", "ReduceMin", 1, 2, 3)
 
 
+@translates("MEAN", 1, 2, 3, check=all_of(needs_constant(axes=1), _no_short_integers))
+def mean(b: Builder, op: Op, x: Operand, axes: Operand) -> Stored:
+    """MEAN → ReduceMean; of integers the sum, divided and cut to a whole number."""
+    if x.dtype.startswith("float"):
+        return _reduced(b, op, x, "ReduceMean")
+    value, order = b.as_is(x)
+    gone = {a % x.rank for a in op.parameter(1).reshape(-1).tolist()}
+    keep = bool(op.options.keepDims)
+    places = b.ints(layout.positions(order, gone))
+    total = b.emit("ReduceSum", b.cast(value, "int64"), places, keepdims=int(keep), noop_with_empty_axes=1)
+    count = b.emit("ReduceProd", b.emit("Gather", b.emit("Shape", value), places), keepdims=0)
+    return Stored(b.cast(b.emit("Div", total, count), x.dtype), order if keep else layout.without(order, gone))
+
+
 def _as_numbers(b: Builder, op: Op, x: Operand, onnx: str) -> Stored:
     value, order = b.as_is(x)
     axes = {a % x.rank for a in op.parameter(1).reshape(-1).tolist()}
+    if not axes:
+        return Stored(value, order)
     keep = bool(op.options.keepDims)
     # Runtimes lack reductions of booleans that the operator set has.
     result = b.emit(onnx, b.cast(value, "int32"), b.ints(layout.positions(order, axes)), keepdims=int(keep))

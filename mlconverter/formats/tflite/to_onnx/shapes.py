@@ -103,10 +103,15 @@ def unsqueezed(b: Builder, stored: Stored, axis: int) -> Stored:
     return Stored(b.emit("Unsqueeze", stored.value, b.ints([position])), order)
 
 
-@translates("TRANSPOSE", 1, 2, 3, 4, 5, 6, 7, check=needs_constant(permutation=1))
+@translates("TRANSPOSE", 1, 2, 3, 4, 5, 6, 7, 8, 9, check=needs_constant(permutation=1))
 def transpose(b: Builder, op: Op, x: Operand, perm: Operand) -> Operand:
     """TRANSPOSE → nothing: it renames the axes of what is there."""
-    axes = tuple(a % x.rank for a in op.parameter(1).tolist())
+    return transposed(op, x, op.parameter(1).tolist())
+
+
+def transposed(op: Op, x: Operand, permutation: Sequence[int]) -> Operand:
+    """The operand with its logical axes in another order."""
+    axes = tuple(a % x.rank for a in permutation)
     if isinstance(x, Constant):
         return x.transposed(axes)
     orders = {layout.renamed(order, axes): value for order, value in x.orders.items()}
@@ -134,7 +139,7 @@ def as_dtype(b: Builder, value: ir.Value, dtype: str) -> ir.Value:
     return value if dtype == "int64" else b.cast(value, dtype)
 
 
-@translates("BROADCAST_TO", 2, 3)
+@translates("BROADCAST_TO", 2, 3, 4)
 def broadcast_to(b: Builder, op: Op, x: Operand, shape: Operand) -> Stored:
     """BROADCAST_TO → Expand; the axes that keep their size are not named, so that they may be of any size."""
     sizes = op.constant(1)
@@ -147,6 +152,24 @@ def broadcast_to(b: Builder, op: Op, x: Operand, shape: Operand) -> Stored:
     return Stored(b.emit("Expand", b.broadcast(x, order), b.ints(layout.arranged(order, target))), order)
 
 
+def _known_ranks(op: Op) -> str | None:
+    if None in op.dims(op.tensor(0)) + op.dims(op.tensor(1)):
+        return "the ranks that it brings together are only known at run time"
+    return None
+
+
+@translates("BROADCAST_ARGS", 1, check=_known_ranks)
+def broadcast_args(b: Builder, op: Op, first: Operand, second: Operand) -> Stored:
+    """BROADCAST_ARGS → Where: the other shape's size for each 1, after the shorter shape got leading ones."""
+    dtype, length = op.outputs[0].dtype, max(first.dims[0] or 0, second.dims[0] or 0)
+    sizes = []
+    for operand in (first, second):
+        ones = length - (operand.dims[0] or 0)
+        parts = [b.array(np.ones(ones, dtype)), b.ask(operand)] if ones else [b.ask(operand)]
+        sizes.append(b.emit("Concat", *parts, axis=0))
+    return Stored(b.emit("Where", b.emit("Equal", sizes[0], b.scalar(1, dtype)), sizes[1], sizes[0]), (0,))
+
+
 @translates("TILE", 1, 2, 3)
 def tile(b: Builder, op: Op, x: Operand, multiples: Operand) -> Stored:
     """TILE → Tile."""
@@ -157,7 +180,7 @@ def tile(b: Builder, op: Op, x: Operand, multiples: Operand) -> Stored:
     return Stored(b.emit("Tile", value, b.ints(layout.arranged(order, [int(c) for c in counts]))), order)
 
 
-@translates("FILL", 1, 2, 3, 4)
+@translates("FILL", 1, 2, 3, 4, 5)
 def fill(b: Builder, op: Op, dims: Operand, value: Operand) -> Stored:
     """FILL → Expand of the value."""
     sizes = op.constant(0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import onnx_ir as ir
 
-from mlconverter.errors import TranslationError
+from mlconverter.errors import CorruptModelError, TranslationError
 from mlconverter.formats.tflite.buffers import source_key
 from mlconverter.formats.tflite.sparsity import flat_positions
 from mlconverter.formats.tflite.structure import Model, Tensor
@@ -47,11 +47,17 @@ class File:
         """A subgraph, and those that its operators run in every call."""
         found = [number]
         for graph in found:
-            found += [n for op in self.ops(graph) for n in op.bodies if n not in found]
+            for op in self.ops(graph):
+                if not all(0 <= n < len(self.model.subgraphs) for n in op.bodies):
+                    raise CorruptModelError(f"'{op.name}' runs subgraph {max(op.bodies)} of {len(self.model.subgraphs)}.")
+                found += [n for n in op.bodies if n not in found]
         return found
 
     def constant(self, tensor: Tensor) -> Constant:
-        """A tensor whose data are in the file."""
+        """A tensor whose data are in the file, or that has no elements."""
+        if 0 in tensor.shape and not tensor.is_variable:
+            nothing = np.zeros(tensor.shape, tensor.dtype)
+            return Constant(tensor.name, source_key(tensor.buffer), nothing, tensor.shape, tensor.dtype)
         if not self.model.is_constant(tensor):
             raise TranslationError(tensor.name, "tensor", "it is used before any operator has computed it")
         owner = self.model.owners[tensor.buffer]
