@@ -170,6 +170,10 @@ class BaseConverter(ABC):
         """What the source takes and gives in its own layout; formats that can tell without a conversion do."""
         return self.hub(options.having(io_layout=None)).signature
 
+    def _contract(self, options: ConvertOptions) -> IOSignature:
+        """What conversions start from: the source's own, or that of the model without its quantisation."""
+        return self.hub(options.having(io_layout=None)).signature if options.dequantize else self._signature(options)
+
     def _own_options(self) -> dict[str, Any]:
         """Options under which a new model becomes one like the source."""
         return {}
@@ -243,7 +247,10 @@ class BaseConverter(ABC):
         if key not in self._hubs:
             plain = (chosen.having(io_layout=None), key[1])
             if plain not in self._hubs:
-                self._hubs[plain] = self._to_onnx(chosen)
+                from mlconverter.hub.dequantised import dequantised
+
+                read = self._to_onnx(chosen)
+                self._hubs[plain] = dequantised(read) if chosen.dequantize else read
             hub = self._hubs[plain]
             change = border_change(hub.signature, chosen.io_layout)
             if change:
@@ -317,7 +324,7 @@ class BaseConverter(ABC):
         """
         start = time.perf_counter()
         stored = self._from_disk(target.format, options)
-        own = target.format == self.format and not self._changes_border(options)
+        own = target.format == self.format and not (options.dequantize or self._changes_border(options))
         if own:
             result = Conversion(self._copy_of_source(), self._signature(options))
         elif stored is not None:
@@ -349,7 +356,7 @@ class BaseConverter(ABC):
 
     def _changes_border(self, options: ConvertOptions) -> bool:
         """Whether the options ask for another layout than the source has."""
-        return options.io_layout is not None and bool(border_change(self._signature(options), options.io_layout))
+        return options.io_layout is not None and bool(border_change(self._contract(options), options.io_layout))
 
     def _is_checked(self, key: ResultKey, options: ConvertOptions) -> bool:
         """Whether a result was compared at least as thoroughly as the options ask."""
@@ -422,7 +429,7 @@ class BaseConverter(ABC):
     @property
     def signature(self) -> IOSignature:
         """What the source takes and gives, in the layout that the options ask for."""
-        plain = self._signature(self.options)
+        plain = self._contract(self.options)
         return border_change(plain, self.options.io_layout).of(plain)
 
     def source_runner(self) -> Runner:
@@ -436,10 +443,10 @@ class BaseConverter(ABC):
     def _verify(self, target: type[BaseConverter], result: Conversion, options: ConvertOptions) -> VerificationResult:
         if options.verify is False:
             return VerificationResult.unverified("verify=False")
-        plain = self._signature(options)
+        plain = self._contract(options)
         change = border_change(plain, options.io_layout)
         return compared(
-            partial(self._runner, self._runnable(), plain),
+            partial(self._runs, self._runnable(), options),
             partial(target._runner, result.model, result.signature),
             level=options.verify,
             target_format=target.format,
@@ -448,6 +455,17 @@ class BaseConverter(ABC):
             input_perms=change.inputs,
             output_perms=change.outputs,
         )
+
+    def _runs(self, model: Any, options: ConvertOptions) -> Runner:
+        """Runs a model of the source's format; without its quantisation where the options ask for that."""
+        if not options.dequantize:
+            return self._runner(model, self._signature(options))
+        from mlconverter.hub.io import to_proto
+
+        own = self if model is self._runnable() else type(self)(model)
+        hub = own.hub(options.having(io_layout=None))
+        runner: Runner = formats["onnx"]._runner(to_proto(hub.model), hub.signature)
+        return runner
 
     def _record(self, step: Step) -> None:
         self.report.steps.append(step)

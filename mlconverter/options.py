@@ -23,6 +23,9 @@ class ConvertOptions:
         weights: element type in which a TFLite model stores its weights: ``"float16"`` halves the file and rounds them.
         allow_custom: operators that become custom operators of TFLite as they stand, named as an error names them, for example
             ``"com.example::Thing"``: for kernels that the caller has.
+        dequantize: whether a quantised TFLite or ONNX model becomes the plain model of real numbers: nothing is rounded between
+            its operators, and inputs and outputs that were integers are what those stood for.
+        signature: which of a TFLite file's signatures is converted; ``serving_default``, else the first one, by default.
         opset: ONNX opset that torch models are exported at; the exporter's own by default.
         input_names: names of a torch model's inputs; those of ``forward`` by default.
         output_names: names of a torch model's outputs; ``output`` or ``output_0`` … by default.
@@ -35,6 +38,8 @@ class ConvertOptions:
     dynamic_batch: Literal["auto"] | bool = "auto"
     weights: Literal["float32", "float16"] = "float32"
     allow_custom: tuple[str, ...] | None = None
+    dequantize: bool = False
+    signature: str | None = None
     opset: int | None = None
     input_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
@@ -62,6 +67,7 @@ class ConvertOptions:
             ("io_layout", layouts, ("channels_first", "channels_last", None)),
             ("dynamic_batch", [self.dynamic_batch], ("auto", True, False)),
             ("weights", [self.weights], ("float32", "float16")),
+            ("dequantize", [self.dequantize], (True, False)),
             ("verify", [self.verify], ("fast", "full", False)),
         )
         for name, values, choices in allowed:

@@ -54,11 +54,11 @@ def _written_back(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     # Half-precision or integer storage rounds. The file has to compute what the rounded weights compute, to the
     # last digit; how far rounding moves the outputs is the origin's choice of storage, and reported.
     kept = {link.target: link.get(changed.get(link.source, stored[link.source])) for link in trained.links}
-    signature = origin._signature(trained.options)
+    signature = origin._contract(trained.options)
     change = border_change(signature, trained.options.io_layout)
     sizes = _fixed_batch(signature) if BATCH in trained.signature.free_dims else None
     source = _behind(change, partial(trained.runner, kept))
-    verification = _verified(origin, source, model, signature, sizes=sizes)
+    verification = _verified(origin, source, partial(origin._runs, model, trained.options), sizes=sizes)
     return Returned(model, "trained weights written back into the origin", verification, trained.rounding(kept))
 
 
@@ -67,7 +67,7 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     from mlconverter.hub.dims import rename_dims
     from mlconverter.hub.relayout import change_border
 
-    wanted = origin._signature(trained.options)
+    wanted = origin._contract(trained.options)
     change = border_change(wanted, trained.options.io_layout)
     seen = change.of(wanted)
     if len(seen.inputs) != len(trained.signature.inputs):
@@ -96,7 +96,8 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     chosen = {name: value for name, value in own.items() if name in origin.target_options}
     made = type(origin)._from_hub(hub, origin.options.having(dynamic_batch=False, **chosen), trained.source_hash)
     source = _behind(change, partial(exporter._runner, trained.model, now))
-    verification = _verified(origin, source, made.model, made.signature, halved=chosen.get("weights") == "float16")
+    target = partial(origin._runner, made.model, made.signature)
+    verification = _verified(origin, source, target, halved=chosen.get("weights") == "float16")
     notes = (*_differences(wanted, made.signature), *made.notes)
     return Returned(made.model, f"converted anew: {trained.changed}", verification, notes)
 
@@ -139,14 +140,14 @@ def _fixed_batch(signature: IOSignature) -> dict[str, int]:
 
 
 def _verified(
-    origin: BaseConverter, source: Callable[[], Runner], model: Any, signature: IOSignature, **choices: Any
+    origin: BaseConverter, source: Callable[[], Runner], target: Callable[[], Runner], **choices: Any
 ) -> VerificationResult:
     """Compare a model of the origin's format with the trained one, which here is what has to come out."""
     if origin.options.verify is False:
         return VerificationResult.unverified("verify=False")
     return compared(
         source,
-        partial(origin._runner, model, signature),
+        target,
         level=origin.options.verify,
         target_format=origin.format,
         rtol=origin.options.rtol,

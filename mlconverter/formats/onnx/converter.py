@@ -33,6 +33,7 @@ OLDEST_EXPORT = 18
 class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_modules=("onnx", "onnx_ir")):
     """An ONNX model: a ``ModelProto``, the bytes of a file, an ``onnx_ir.Model``, or a path."""
 
+    source_options: ClassVar[frozenset[str]] = frozenset({"dequantize"})
     op_routes: ClassVar[Mapping[str, str]] = {"onnx-fused": "mlconverter.hub.fused:writes_out"}
 
     @classmethod

@@ -25,6 +25,7 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
     """A TFLite (LiteRT) model: a path, the bytes of a file, or a ``TFLiteModel``."""
 
     target_options: ClassVar[frozenset[str]] = frozenset({"allow_custom", "dynamic_batch", "weights"})
+    source_options: ClassVar[frozenset[str]] = frozenset({"dequantize", "signature"})
     op_routes: ClassVar[Mapping[str, str]] = {
         "tflite-onnx": "mlconverter.formats.tflite.to_onnx.convert:translates",
         "onnx-tflite": "mlconverter.formats.tflite.from_onnx:translates",
@@ -70,10 +71,10 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
     def _to_onnx(self, options: ConvertOptions) -> HubModel:
         from mlconverter.formats.tflite.to_onnx.convert import convert
 
-        return convert(self._model.structure)
+        return convert(self._model.structure, options.signature)
 
     def _signature(self, options: ConvertOptions) -> IOSignature:
-        return self._model.signature
+        return self._model.signature_of(options.signature)
 
     def _own_options(self) -> dict[str, Any]:
         tensors = [t for graph in self._model.structure.subgraphs for t in graph.tensors]

@@ -60,6 +60,14 @@ class TFLiteModel:
         """Inputs and outputs."""
         return border_of(self.structure).signature
 
+    def signature_of(self, key: str | None) -> IOSignature:
+        """Inputs and outputs of one of the file's signatures.
+
+        Raises:
+            SignatureError: there is none of that name.
+        """
+        return border_of(self.structure, key).signature
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the file, whole or not at all.
 

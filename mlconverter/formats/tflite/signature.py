@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from mlconverter.errors import SignatureError
 from mlconverter.formats.tflite.structure import Model, SignatureDef, Tensor
 from mlconverter.signature import Dim, IOSignature, TensorSpec
 
@@ -47,8 +48,14 @@ def border_of(model: Model, key: str | None = None) -> Border:
         model: the file.
         key: the signature to take; by default ``serving_default``, else the first one. A file without signatures has
             the inputs and outputs of its first subgraph, by the names of their tensors.
+
+    Raises:
+        SignatureError: there is none of that name.
     """
     chosen = _chosen(model.signatures, key)
+    if key is not None and chosen is None:
+        there = ", ".join(f"'{s.key}'" for s in model.signatures) or "none"
+        raise SignatureError(f"The file has no signature '{key}'; there are: {there}.")
     graph = model.subgraphs[chosen.subgraph if chosen else 0]
     inputs = _named(graph.tensors, graph.inputs, chosen.inputs if chosen else {})
     if chosen:

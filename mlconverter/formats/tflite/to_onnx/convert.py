@@ -75,19 +75,21 @@ _LATER = {
 """Why operators have no translator, where that says more than that they have none."""
 
 
-def convert(source: Any) -> HubModel:
+def convert(source: Any, signature: str | None = None) -> HubModel:
     """The ONNX graph of a TFLite file.
 
     Args:
         source: the file's bytes, or the model that was read from them.
+        signature: which of the file's signatures to take.
 
     Raises:
+        SignatureError: the file has no such signature.
         CorruptModelError: the bytes are no TFLite file, or a damaged one.
         UnsupportedOpsError: operators that cannot be translated, all of them; nothing was translated then.
         TranslationError: an operator could not be translated.
     """
     model = source if isinstance(source, Model) else load(source)
-    border = border_of(model)
+    border = border_of(model, signature)
     file = File(model, border.free_batch, border.free_sizes)
     refused = unsupported(op for number in file.reached(border.subgraph) for op in file.ops(number))
     if refused:

@@ -29,7 +29,7 @@ def _binary(name: str, onnx: str, *versions: int, check: Check | None = None) ->
 
 
 def _no_plain_bytes(op: Op) -> str | None:
-    dtype = op.tensor(0).dtype
+    dtype = op.dtype()
     return f"plain {dtype} tensors, which LiteRT's kernel takes for quantised ones" if dtype in ("int8", "uint8") else None
 
 
@@ -50,7 +50,7 @@ _binary("LOGICAL_OR", "Or", 1)
 
 
 def _no_short_integers(op: Op) -> str | None:
-    return "int16 tensors, of which LiteRT's kernel says whether they are equal" if op.tensor(0).dtype == "int16" else None
+    return "int16 tensors, of which LiteRT's kernel says whether they are equal" if op.dtype() == "int16" else None
 
 
 @translates("NOT_EQUAL", 1, 2, 3, 4, check=_no_short_integers)

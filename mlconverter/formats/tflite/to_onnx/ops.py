@@ -52,7 +52,7 @@ def needs_dtype(*dtypes: str, index: int = 0) -> Check:
 
     def check(op: Op) -> str | None:
         tensor = op.input(index)
-        return None if tensor is None or tensor.dtype in dtypes else f"{tensor.dtype} input"
+        return None if tensor is None or tensor.real_dtype in dtypes else f"{tensor.dtype} input"
 
     return check
 

@@ -33,7 +33,7 @@ def _reduction(name: str, onnx: str, *versions: int, check: Check | None = None)
 
 
 def _no_short_integers(op: Op) -> str | None:
-    dtype = op.tensor(0).dtype
+    dtype = op.dtype()
     return (
         f"plain {dtype} tensors, which LiteRT's kernel takes for quantised ones" if dtype in ("int8", "uint8", "int16") else None
     )

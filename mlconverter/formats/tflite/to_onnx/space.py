@@ -14,7 +14,7 @@ IMAGE = channels_first(4)
 
 
 def _movable(op: Op) -> str | None:
-    dtype = op.tensor(0).dtype
+    dtype = op.dtype()
     return f"{dtype} images, for which ONNX Runtime has no such kernel" if dtype in ("int64", "uint64") else None
 
 
