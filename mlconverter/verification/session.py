@@ -17,7 +17,7 @@ from mlconverter.verification.evidence import Evidence
 from mlconverter.verification.probing import HALVINGS, Run, between, moves
 from mlconverter.verification.result import InputKind, RunComparison, VerificationResult
 from mlconverter.verification.runner import Runner, Varied
-from mlconverter.verification.steps import ALIVE, STEPS, excused_by_steps, stepwise
+from mlconverter.verification.steps import ALIVE, excused_by_steps, stepwise
 from mlconverter.verification.tolerance import Tolerances
 
 Inputs = Mapping[str, Array]
@@ -192,7 +192,7 @@ class Session:
         if found is None:
             return outputs
         if not found:
-            off = f"'{found.worst}' is {found.steps} steps off" if found.steps > STEPS else "the outputs differ behind the last"
+            off = "the outputs differ behind the last" if found.fitting else f"'{found.worst}' is {found.steps} steps off"
             self.notes.append(f"Of {found.compared} quantised values, each computed by {found.fed} from the other's, {off}.")
             return outputs
         spread = self._own_spread(sample)

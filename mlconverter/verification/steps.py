@@ -21,8 +21,8 @@ from mlconverter.verification.dtypes import Array
 from mlconverter.verification.runner import Inspectable, Runner
 from mlconverter.verification.tolerance import Tolerances
 
-STEPS = 1
-"""By how many steps an operator's results may be apart."""
+STEPS = {"int8": 1, "uint8": 1, "int16": 2, "uint16": 2}
+"""By how many steps an operator's results may be apart; of 16 bits LiteRT interpolates functions in tables."""
 
 ALIVE = 0.5
 """Part of the quantised values that has to be more than one number, where comparing them is to prove anything."""
@@ -60,14 +60,16 @@ class Stepwise:
     Attributes:
         fed: name of the runtime that was fed.
         compared: how many quantised values were compared.
-        steps: the most steps that any of them is off.
-        worst: the name of the one that is.
+        fitting: whether all are within the steps that their type is allowed.
+        steps: the most steps that the worst is off.
+        worst: the name of that one.
         alive: how many of the compared values are not all one number.
         outputs: those outputs that are not quantised themselves, as they follow from the last values that are, compared.
     """
 
     fed: str
     compared: int
+    fitting: bool
     steps: int
     worst: str
     alive: int
@@ -75,7 +77,7 @@ class Stepwise:
 
     def __bool__(self) -> bool:
         """Whether every operator is right."""
-        return self.steps <= STEPS and all(self.outputs)
+        return self.fitting and all(self.outputs)
 
 
 def stepwise(source: Runner, target: Runner, inputs: Mapping[str, Array], tolerances: Tolerances) -> Stepwise | None:
@@ -103,12 +105,14 @@ def _stepwise(
     except MLConverterError:
         return None  # what does not run by its parts is judged as a whole
     steps = {n: int(np.abs(results[n].astype(np.int64) - v.astype(np.int64)).max(initial=0)) for n, v in given.items()}
-    worst = max(steps, key=lambda name: steps[name])
+    beyond = {name: off - STEPS.get(given[name].dtype.name, 1) for name, off in steps.items()}
+    worst = max(steps, key=lambda name: (beyond[name], steps[name]))
     outputs = [name for name in source.signature.output_names if name not in given]
     got, want = (results, theirs) if feed_target else (theirs, results)
-    compared = compare_outputs({n: got[n] for n in outputs if n in got}, {n: want[n] for n in outputs}, tolerances)
+    how = {spec.name: spec.quantization for spec in source.signature.outputs}
+    compared = compare_outputs({n: got[n] for n in outputs if n in got}, {n: want[n] for n in outputs}, tolerances, how)
     alive = sum(bool((v != v.reshape(-1)[:1]).any()) for v in given.values())
-    return Stepwise(fed.name, len(steps), steps[worst], worst, alive, compared)
+    return Stepwise(fed.name, len(steps), beyond[worst] <= 0, steps[worst], worst, alive, compared)
 
 
 def excused_by_steps(comparison: TensorComparison, found: Stepwise, spread: float) -> TensorComparison:

@@ -26,6 +26,9 @@ STEPPED_PART = 0.25
 HALF_STORAGE = 5e-3
 """Relative tolerance of a target that was asked to keep its weights in half precision: each is rounded by up to 2**-11."""
 
+NARROW = ("int8", "uint8", "int16", "uint16")
+"""Types whose steps single precision tells apart."""
+
 FEWEST = 16
 """Fewer values than these have no parts worth speaking of."""
 
@@ -106,7 +109,8 @@ class Tolerances:
         """
         kind = kind_of(dtype)
         if kind == "int" and quantized:
-            return Tolerance(self.rtol or 0.0, QUANTIZED_STEPS, graded=self.rtol is None)
+            own = 0.0 if dtype in NARROW else EPS_FLOOR * eps_of("float32")  # more steps than single precision tells apart
+            return Tolerance(own if self.rtol is None else self.rtol, QUANTIZED_STEPS, graded=self.rtol is None and not own)
         if kind not in ("float", "complex"):
             return Tolerance(0.0, 0.0, exact=True)
         floor = EPS_FLOOR * eps_of(dtype)
