@@ -38,6 +38,7 @@ class LiteRTRunner(BaseRunner):
         num_threads: threads that the kernels may use.
         signature: what to show in place of the file's own signature: the same tensors, with other dimensions free. LiteRT
             resizes what a file says is fixed, which the file's operators may or may not bear.
+        key: of the file's signature that is run, where it has several.
 
     Raises:
         CorruptModelError: the file is damaged.
@@ -55,10 +56,11 @@ class LiteRTRunner(BaseRunner):
         kernels: Kernels = "default",
         num_threads: int | None = None,
         signature: IOSignature | None = None,
+        key: str | None = None,
     ) -> None:
         content = model if isinstance(model, bytes) else Path(model).read_bytes()
         structure = load(content)
-        border = border_of(structure)
+        border = border_of(structure, key if any(s.key == key for s in structure.signatures) else None)
         super().__init__(f"LiteRT {version('ai-edge-litert')}", signature or border.signature)
         _refuse_crashing(structure)
         # Only the first subgraph's tensors can be reached by number; others are run by their signature.

@@ -161,6 +161,11 @@ def _pack(subgraphs: Sequence[Subgraph], buffers: int, signature: SignatureDef, 
             )
         ],
     )
+    return packed(model)
+
+
+def packed(model: Any) -> bytes:
+    """A model of the schema's objects as a flatbuffer."""
     builder = flatbuffers.Builder(1 << 16)
     builder.Finish(model.Pack(builder), file_identifier=MAGIC)
     return bytes(builder.Output())
