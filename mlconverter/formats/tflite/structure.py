@@ -188,6 +188,20 @@ class Model:
             for operator in graph.operators
         )
 
+    @cached_property
+    def stored_otherwise(self) -> Mapping[int, frozenset[int]]:
+        """For each subgraph, by its identity, the tensors that are constants stored in another form: sparse, half precision."""
+        found = {}
+        for graph in self.subgraphs:
+            made: set[int] = set()
+            for operator in graph.operators:
+                if operator.op in ("DEQUANTIZE", "DENSIFY"):
+                    source = graph.tensors[operator.inputs[0]]
+                    if source.index in made or self.is_constant(source):
+                        made.update(operator.outputs)
+            found[id(graph)] = frozenset(made)
+        return found
+
     def is_constant(self, tensor: Tensor) -> bool:
         """Whether the file holds the tensor's data."""
         return not tensor.is_variable and self.buffers[tensor.buffer].length > 0

@@ -14,6 +14,7 @@ from mlconverter.formats.tflite.metadata import about_file, say
 from mlconverter.formats.tflite.schema import load
 from mlconverter.formats.tflite.signature import Border, border_of
 from mlconverter.formats.tflite.structure import NUMPY_DTYPES, Model, Tensor
+from mlconverter.formats.tflite.to_onnx import quantised
 from mlconverter.formats.tflite.to_onnx.builder import IR_VERSION, Builder
 from mlconverter.formats.tflite.to_onnx.operands import Op
 from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, IGNORED_ACTIVATIONS, translates
@@ -117,6 +118,8 @@ def _refusal(op: Op) -> str | None:
     activation = getattr(op.options, "fusedActivationFunction", 0)
     if activation not in ACTIVATIONS:
         return f"fused activation {IGNORED_ACTIVATIONS.get(activation, activation)}, which LiteRT's kernels do not compute"
+    if reason := quantised.refusal(op):
+        return reason
     translator = translates.find(op.key, op.version)
     assert translator is not None
     refusal: str | None = translator.check(op) if translator.check else None

@@ -15,6 +15,9 @@ from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_dtype, needs_float, translates
 from mlconverter.registry import Check
 
+COMPARED_STEPS = 256
+"""In how many steps to one quantised numbers are compared."""
+
 Emit = Callable[[Builder, ir.Value], ir.Value]
 
 
@@ -40,11 +43,6 @@ _binary("DIV", "Div", 1, 2)
 _binary("MAXIMUM", "Max", 1, 2, 3, 4)
 _binary("MINIMUM", "Min", 1, 2, 3, 4)
 _binary("POW", "Pow", 1)
-_binary("EQUAL", "Equal", 1, 2, 3, 4, 5)
-_binary("GREATER", "Greater", 1, 2)
-_binary("GREATER_EQUAL", "GreaterOrEqual", 1, 2, 3)
-_binary("LESS", "Less", 1, 2, 3)
-_binary("LESS_EQUAL", "LessOrEqual", 1, 2)
 _binary("LOGICAL_AND", "And", 1)
 _binary("LOGICAL_OR", "Or", 1)
 
@@ -53,11 +51,26 @@ def _no_short_integers(op: Op) -> str | None:
     return "int16 tensors, of which LiteRT's kernel says whether they are equal" if op.dtype() == "int16" else None
 
 
-@translates("NOT_EQUAL", 1, 2, 3, 4, check=_no_short_integers)
-def not_equal(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
-    """NOT_EQUAL → Not(Equal), operands aligned."""
-    order, values = b.together(x, y)
-    return Stored(b.emit("Not", b.emit("Equal", *values)), order)
+def _comparison(name: str, onnx: str, *versions: int, check: Check | None = None) -> None:
+    @translates(name, *versions, check=check)
+    def translate(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
+        order, values = b.together(x, y)
+        if x.grid is not None and x.grid != y.grid:
+            # LiteRT brings quantised numbers to a common scale first.
+            values = [b.emit("Round", b.emit("Mul", value, b.scalar(COMPARED_STEPS, "float32"))) for value in values]
+        result = b.emit("Equal", *values) if onnx == "NotEqual" else b.emit(onnx, *values)
+        return Stored(b.emit("Not", result) if onnx == "NotEqual" else result, order)
+
+    mapping = "Not(Equal)" if onnx == "NotEqual" else onnx
+    translate.__doc__ = f"{name} → {mapping}, operands aligned, quantised ones of different scales rounded to a common one."
+
+
+_comparison("EQUAL", "Equal", 1, 2, 3, 4, 5)
+_comparison("NOT_EQUAL", "NotEqual", 1, 2, 3, 4, check=_no_short_integers)
+_comparison("GREATER", "Greater", 1, 2)
+_comparison("GREATER_EQUAL", "GreaterOrEqual", 1, 2, 3)
+_comparison("LESS", "Less", 1, 2, 3)
+_comparison("LESS_EQUAL", "LessOrEqual", 1, 2)
 
 
 @translates("SQUARED_DIFFERENCE", 1, 2)

@@ -286,7 +286,7 @@ class Op:
         """
         if tensor.shape_signature is not None:
             return tuple(None if d < 0 else d for d in tensor.shape_signature)
-        if self.model.is_constant(tensor):
+        if self.model.is_constant(tensor) or tensor.index in self.model.stored_otherwise[id(self.subgraph)]:
             return tensor.shape
         if self.free_sizes:
             return (None,) * tensor.rank
