@@ -21,8 +21,8 @@ from mlconverter.verification.dtypes import Array
 from mlconverter.verification.runner import Inspectable, Runner
 from mlconverter.verification.tolerance import Tolerances
 
-STEPS = {"int8": 1, "uint8": 1, "int16": 8, "uint16": 8}
-"""By how many steps an operator's results may be apart. Functions of 16 bits LiteRT interpolates in tables, up to six off."""
+STEPS = {"int8": 1, "uint8": 1, "int16": 16, "uint16": 16}
+"""By how many steps an operator's results may be apart. Functions of 16 bits LiteRT interpolates in tables, up to twelve off."""
 
 ALIVE = 0.5
 """Part of the quantised values that has to be more than one number, where comparing them is to prove anything."""

@@ -257,11 +257,11 @@ for kind in ("int8", "uint8"):
     add(f"REDUCE_MIN {kind}", reduction("REDUCE_MIN", kind, 0.05, True))
 
 
-def resize(name: str, options):
+def resize(name: str, options, kind="int8", target=(7, 9)):
     def build(f: File, n: int) -> int:
-        x = f.input((n, 4, 5, 3), "int8", quantization=grid("int8"))
-        size = f.constant(np.asarray([7, 9], np.int32))
-        return op(f, name, [x, size], "int8", grid("int8"), (n, 7, 9, 3), options=options)
+        x = f.input((n, 4, 5, 3), kind, quantization=grid(kind))
+        size = f.constant(np.asarray(target, np.int32))
+        return op(f, name, [x, size], kind, grid(kind), (n, *target, 3), options=options)
 
     return build
 
@@ -269,7 +269,10 @@ def resize(name: str, options):
 for aligned, half in ((False, False), (True, False), (False, True)):
     how = "aligned" if aligned else "half pixel" if half else "plain"
     both = {"alignCorners": aligned, "halfPixelCenters": half}
-    add(f"RESIZE_BILINEAR int8 {how}", resize("RESIZE_BILINEAR", S.ResizeBilinearOptionsT(**both)))
+    bilinear = S.ResizeBilinearOptionsT(**both)
+    add(f"RESIZE_BILINEAR int8 {how}", resize("RESIZE_BILINEAR", bilinear))
+    for target in ((3, 2), (17, 31)):
+        add(f"RESIZE_BILINEAR int16 {how} to {target}", resize("RESIZE_BILINEAR", bilinear, "int16", target))
     add(f"RESIZE_NEAREST_NEIGHBOR int8 {how}", resize("RESIZE_NEAREST_NEIGHBOR", S.ResizeNearestNeighborOptionsT(**both)))
 
 # What moves elements

@@ -55,14 +55,14 @@ def _comparison(name: str, onnx: str, *versions: int, check: Check | None = None
     @translates(name, *versions, check=check)
     def translate(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
         order, values = b.together(x, y)
-        if x.grid is not None and x.grid != y.grid:
-            # LiteRT brings quantised numbers to a common scale first.
+        if x.grid is not None:
+            # LiteRT brings quantised numbers to a common scale first, also where they have one.
             values = [b.emit("Round", b.emit("Mul", value, b.scalar(COMPARED_STEPS, "float32"))) for value in values]
         result = b.emit("Equal", *values) if onnx == "NotEqual" else b.emit(onnx, *values)
         return Stored(b.emit("Not", result) if onnx == "NotEqual" else result, order)
 
     mapping = "Not(Equal)" if onnx == "NotEqual" else onnx
-    translate.__doc__ = f"{name} → {mapping}, operands aligned, quantised ones of different scales rounded to a common one."
+    translate.__doc__ = f"{name} → {mapping}, operands aligned, quantised ones rounded to a common scale."
 
 
 _comparison("EQUAL", "Equal", 1, 2, 3, 4, 5)

@@ -9,11 +9,15 @@ import numpy as np
 import onnx_ir as ir
 
 from mlconverter.formats.tflite.layout import channels_first
+from mlconverter.formats.tflite.structure import Array
 from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_float, needs_rank, translates
 
 IMAGE = channels_first(4)
+ONE_PLACE = 1024
+"""Steps from one element to the next in which LiteRT counts places between integers."""
+
 SPATIAL = [2, 3]
 """The stored axes that are resized."""
 
@@ -30,9 +34,12 @@ def _one_alignment(op: Op) -> str | None:
 
 @translates("RESIZE_BILINEAR", 1, 2, 3, 4, check=all_of(needs_rank(4), needs_float, _one_alignment))
 def resize_bilinear(b: Builder, op: Op, image: Operand, size: Operand) -> Stored:
-    """RESIZE_BILINEAR → Resize, linear, of the spatial axes."""
+    """RESIZE_BILINEAR → Resize, linear, of the spatial axes; of 16-bit numbers a product with the weights that LiteRT has."""
     value = b.ask(image, IMAGE)
     before, after = image.dims[1:3], op.constant(1)
+    if op.tensor(0).dtype == "int16":
+        rows, columns = (_rounded_weights(op, size or 1, target) for size, target in zip(before, op.parameter(1), strict=True))
+        return Stored(b.emit("MatMul", b.array(rows), b.emit("MatMul", value, b.array(columns.T.copy()))), IMAGE)
     if after is None or None in before:
         target = b.cast(b.ask(size), "int64") if after is None else b.ints(after.tolist())
         kept = b.emit("Shape", value, start=0, end=2)
@@ -40,6 +47,24 @@ def resize_bilinear(b: Builder, op: Op, image: Operand, size: Operand) -> Stored
     else:
         how = (None, _scales(b, before, after.tolist()))
     return Stored(b.emit("Resize", value, *how, mode="linear", coordinate_transformation_mode=_coordinates(op)), IMAGE)
+
+
+def _rounded_weights(op: Op, size: int, target: int) -> Array:
+    """How much of each element every result along an axis is made of, at places that are multiples of 1/1024.
+
+    The formula is that of LiteRT's kernels for integers; the error of a place grows along the axis.
+    """
+    aligned = bool(op.options.alignCorners) and target > 1
+    parts = target - 1 if aligned else target
+    scale = (ONE_PLACE * (size - 1 if aligned else size) + parts // 2) // parts
+    weights = np.zeros((target, size), np.float32)
+    for i in range(target):
+        place = i * scale + (scale // 2 - ONE_PLACE // 2 if op.options.halfPixelCenters else 0)
+        lower = min(max(place // ONE_PLACE if place >= 0 else 0, 0), size - 1)
+        upper = min(max((place + ONE_PLACE - 1) // ONE_PLACE, 0), size - 1)
+        weights[i, lower] += 1 - (place - ONE_PLACE * lower) / ONE_PLACE
+        weights[i, upper] += (place - ONE_PLACE * lower) / ONE_PLACE
+    return weights
 
 
 def _scales(b: Builder, before: Sequence[int | None], after: Sequence[int]) -> ir.Value:
