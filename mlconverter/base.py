@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from mlconverter.cache import IntermediateStore, ManifestKey, atomic_write, versions_of
 from mlconverter.collecting import uncollected
-from mlconverter.conversion import Conversion, Trained, TrainedWeights
+from mlconverter.conversion import Conversion, Trained, TrainedWeights, hub_runner
 from mlconverter.errors import NotConvertibleError, SignatureError
 from mlconverter.hub.border import border_change
 from mlconverter.hub.model import HubModel
@@ -460,12 +460,8 @@ class BaseConverter(ABC):
         """Runs a model of the source's format; without its quantisation where the options ask for that."""
         if not options.dequantize:
             return self._runner(model, self._signature(options))
-        from mlconverter.hub.io import to_proto
-
         own = self if model is self._runnable() else type(self)(model)
-        hub = own.hub(options.having(io_layout=None))
-        runner: Runner = formats["onnx"]._runner(to_proto(hub.model), hub.signature)
-        return runner
+        return hub_runner(own.hub(options.having(io_layout=None)))
 
     def _record(self, step: Step) -> None:
         self.report.steps.append(step)

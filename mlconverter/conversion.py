@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array, WeightLink
 from mlconverter.options import ConvertOptions
+from mlconverter.registry import formats
 from mlconverter.signature import IOSignature
 from mlconverter.verification import Runner
 
@@ -30,6 +32,18 @@ class Conversion:
     model: Any
     signature: IOSignature
     notes: tuple[str, ...] = ()
+
+
+def hub_runner(hub: HubModel) -> Runner:
+    """Runs a graph of the hub.
+
+    Raises:
+        NotRunnableError: nothing here can.
+    """
+    from mlconverter.hub.io import to_proto
+
+    runner: Runner = formats["onnx"]._runner(to_proto(hub.model), hub.signature)
+    return runner
 
 
 @dataclass(frozen=True)

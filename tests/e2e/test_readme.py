@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import zoo
+from tests.ops.tflite_onnx.test_quantised import CASES, made
 
 README = Path(__file__).parents[2] / "README.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
@@ -28,6 +29,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("readme")
     (folder / "model.tflite").write_bytes(zoo.model("mediapipe", "face_detection_short_range.tflite").read_bytes())
     (folder / "unsupported.tflite").write_bytes(zoo.model("mediapipe", "face_landmark_with_attention.tflite").read_bytes())
+    (folder / "quantised.tflite").write_bytes(made(next(case for case in CASES if case.id == "FULLY_CONNECTED int8"), 1))
     network = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval()
     Converter(model=network, input_shape=("batch", 8)).save(folder / "net.onnx")
     return folder
