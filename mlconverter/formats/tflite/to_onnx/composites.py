@@ -24,10 +24,10 @@ def inlined(model: Model, subgraph: Subgraph) -> Subgraph:
 
 def _expanded(model: Model, operator: Operator, tensors: list[Tensor], around: tuple[int, ...]) -> Iterator[Operator]:
     number = operator.options.decompositionSubgraphIndex if operator.op == COMPOSITE else -1
-    if not 0 < number < len(model.subgraphs) or number in around or not _computes_all(model.subgraphs[number]):
+    part = model.subgraphs[number] if 0 < number < len(model.subgraphs) and number not in around else None
+    if part is None or not _stands_for(part, operator):
         yield operator
         return
-    part = model.subgraphs[number]
     known = dict(zip((*part.inputs, *part.outputs), (*operator.inputs, *operator.outputs), strict=True)) | {-1: -1}
     for tensor in part.tensors:
         if tensor.index not in known:
@@ -38,7 +38,8 @@ def _expanded(model: Model, operator: Operator, tensors: list[Tensor], around: t
         yield from _expanded(model, replace(inner, inputs=inputs, outputs=outputs), tensors, (*around, number))
 
 
-def _computes_all(part: Subgraph) -> bool:
-    """Whether every output of a part is computed in it, and is one only."""
-    computed = {i for operator in part.operators for i in operator.outputs}
-    return set(part.outputs) <= computed and len(set(part.outputs)) == len(part.outputs)
+def _stands_for(part: Subgraph, operator: Operator) -> bool:
+    """Whether a part has the operator's inputs and outputs, and computes each output in itself and once."""
+    computed = {i for inner in part.operators for i in inner.outputs}
+    distinct = set(part.outputs) <= computed and len(set(part.outputs)) == len(part.outputs)
+    return distinct and (len(part.inputs), len(part.outputs)) == (len(operator.inputs), len(operator.outputs))

@@ -81,6 +81,10 @@ _LATER = {
 """Why operators have no translator, where that says more than that they have none."""
 
 
+_CONTRADICTIONS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError)
+"""What a translator raises for an operator whose options and tensors contradict each other."""
+
+
 def convert(source: Any) -> HubModel:
     """The ONNX graph of a TFLite file.
 
@@ -124,7 +128,10 @@ def _refusal(op: Op) -> str | None:
         return f"fused activation {IGNORED_ACTIVATIONS.get(activation, activation)}, which LiteRT's kernels do not compute"
     translator = translates.find(op.key, op.version)
     assert translator is not None
-    return translator.check(op) if translator.check else None
+    try:
+        return translator.check(op) if translator.check else None
+    except _CONTRADICTIONS as error:
+        return f"its options do not fit its tensors ({type(error).__name__}: {error})"
 
 
 def _tensor_refusal(op: Op, tensor: Tensor) -> str | None:
@@ -198,7 +205,7 @@ class _Graph:
             operands.pop()
         try:
             results = translator.function(self._b, op, *operands)
-        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError) as error:
+        except _CONTRADICTIONS as error:
             raise TranslationError(op.name, op.key, f"{type(error).__name__}: {error}") from error
         for tensor, result in zip(op.outputs, results if isinstance(results, list) else [results], strict=True):
             self._operands[tensor.index] = self._bound(op, tensor, result)
@@ -225,10 +232,8 @@ class _Graph:
         return self._operands[index]
 
     def _constant(self, tensor: Tensor) -> Constant:
-        if not tensor.size and not tensor.is_variable:
-            return Constant(
-                tensor.name, source_key(tensor.buffer), np.zeros(tensor.shape, tensor.dtype), tensor.shape, tensor.dtype
-            )
+        if tensor.shape == (0,) and not tensor.is_variable:
+            return Constant(tensor.name, source_key(tensor.buffer), np.zeros(0, tensor.dtype), (0,), tensor.dtype)
         if not self._model.is_constant(tensor):
             raise TranslationError(tensor.name, "tensor", "it is used before any operator has computed it")
         owner = self._model.owners[tensor.buffer]
