@@ -57,6 +57,16 @@ def handed_through(f):
     return f.op("STABLEHLO_COMPOSITE", [f.input((3, 4))], options=options, shapes=[(3, 4)])
 
 
+def pad_of_other_axes(f):
+    options = S.StablehloPadOptionsT(edgePaddingLow=[1, 0], edgePaddingHigh=[0], interiorPadding=[0])
+    return f.op("STABLEHLO_PAD", [f.input((3, 4)), f.constant(np.float32(0))], options=options, shapes=[(4, 4)])
+
+
+def body_that_is_missing(f):
+    options = S.StablehloReduceOptionsT(dimensions=[0], bodySubgraphIndex=7)
+    return f.op("STABLEHLO_REDUCE", [f.input((3, 4)), f.constant(np.float32(0))], options=options, shapes=[(4,)])
+
+
 RANDOM = "random numbers"
 TABLE = "a table that outlives a call"
 QUANTISED = "takes for quantised ones"
@@ -89,6 +99,8 @@ REFUSED = {
     "NON_MAX_SUPPRESSION_V5 without a limit": (lambda f: soft_boxes(f, 0, 0), "overlap by 0"),
     "STABLEHLO_REDUCE": (reduction, "a body that is not a single"),
     "STABLEHLO_REDUCE of bits": (lambda f: reduction(f, "STABLEHLO_AND", "int32"), "of the bits"),
+    "STABLEHLO_REDUCE without a body": (body_that_is_missing, "do not fit its tensors"),
+    "STABLEHLO_PAD": (pad_of_other_axes, "do not fit its tensors"),
     "STABLEHLO_SORT": (sort, "neither less nor greater"),
     "STABLEHLO_COMPARE": (
         simple("STABLEHLO_COMPARE", out="bool", inputs=2, options=S.StablehloCompareOptionsT(compareType=2)),
