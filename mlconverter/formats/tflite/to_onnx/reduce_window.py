@@ -195,6 +195,8 @@ def _padded_windows(op: Op) -> list[_Window]:
 
 
 def _one_value(op: Op) -> str | None:
+    if op.tensor(0).dtype == "uint64":
+        return "uint64 tensors, for which ONNX Runtime has no reduction"
     return "several values that are reduced together" if len(op.outputs) != 1 else None
 
 
