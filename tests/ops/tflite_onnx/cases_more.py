@@ -44,7 +44,7 @@ for dtype in ("float32", "float16"):
 
 def whole_angles(f: File, n: int) -> int:
     """Signs, zeros of either sign and infinities against each other."""
-    parts = np.asarray([0.0, -0.0, 1.0, -1.0, 2.5, 4.0, -0.25], np.float32)
+    parts = np.asarray([0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan], np.float32)
     up, along = np.meshgrid(parts, parts)
     nothing = f.op("MUL", [f.input((1,)), f.constant(np.float32([0]))], options=S.MulOptionsT())
     one = f.op("EXP", [nothing])

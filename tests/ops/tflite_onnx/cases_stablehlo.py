@@ -331,6 +331,32 @@ for name, (op, dtype, start) in itertools.product(
 
     add(f"REDUCE_WINDOW {name} {op} {dtype} {start}", plain_window)
 
+POOLS = {
+    "valid": ((1, 2, 3, 1), (1, 2, 1, 1), (1, 1, 1, 1), [0] * 8),
+    "padded": ((1, 3, 3, 1), (1, 2, 2, 1), (1, 1, 1, 1), [0, 0, 1, 2, 0, 1, 0, 0]),
+    "dilated": ((1, 3, 2, 1), (1, 1, 1, 1), (1, 2, 3, 1), [0, 0, 1, 1, 0, 0, 0, 0]),
+    "channels": ((1, 1, 2, 2), (1, 1, 1, 2), (1, 1, 1, 1), [0, 0, 0, 0, 1, 0, 0, 1]),
+    "wide margins": ((1, 2, 2, 1), (1, 1, 1, 1), (1, 1, 1, 1), [0, 0, 3, 0, 0, 2, 0, 0]),
+}
+for name, (op, start), source in itertools.product(
+    POOLS, (("MAXIMUM", -np.inf), ("MAXIMUM", 0.5), ("ADD", 0), ("ADD", 1)), ("input", "channels first")
+):
+
+    def pool(f: File, n: int, name=name, op=op, start=start, source=source) -> int:
+        size, strides, dilations, padding = POOLS[name]
+        options = S.StablehloReduceWindowOptionsT(
+            windowDimensions=list(size),
+            windowStrides=list(strides),
+            windowDilations=list(dilations),
+            baseDilations=[1] * 4,
+            padding=list(padding),
+            bodySubgraphIndex=body(f, f"STABLEHLO_{op}"),
+        )
+        x = f.input((n, 9, 6, 4)) if source == "input" else image(f, n)
+        return f.op("STABLEHLO_REDUCE_WINDOW", [x, f.constant(np.float32(start))], options=options)
+
+    add(f"STABLEHLO_REDUCE_WINDOW {name} {op} {start} {source}", pool)
+
 REDUCTIONS = {"ADD": np.add, "MULTIPLY": np.multiply, "MAXIMUM": np.maximum, "MINIMUM": np.minimum}
 for (op, reduction), axes, (dtype, start) in itertools.product(
     REDUCTIONS.items(), ((1,), (2, 0), (0, 1, 2), ()), (("float32", 1.5), ("float32", None), ("int32", 2), ("int8", 3))

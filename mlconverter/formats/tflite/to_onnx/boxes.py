@@ -29,7 +29,10 @@ _limits = all_of(needs_constant(overlap=3), _threshold)
 
 @translates("NON_MAX_SUPPRESSION_V4", 1, check=_limits)
 def non_max_suppression_v4(b: Builder, op: Op, boxes: Operand, scores: Operand, *limits: Operand) -> list[Stored]:
-    """NON_MAX_SUPPRESSION_V4 → NonMaxSuppression, its result filled up with zeros, and how many there are."""
+    """NON_MAX_SUPPRESSION_V4 → NonMaxSuppression, its result filled up with zeros, and how many there are.
+
+    Boxes of equal scores come in their own order; LiteRT has them in that of its queue, which TensorFlow leaves open.
+    """
     chosen, most, count = _selected(b, op, boxes, scores, *limits)
     dtypes = [t.dtype for t in op.outputs]
     return [Stored(as_dtype(b, _filled(b, chosen, most, "int64"), dtypes[0]), (0,)), Stored(as_dtype(b, count, dtypes[1]), ())]

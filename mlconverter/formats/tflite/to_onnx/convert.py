@@ -76,6 +76,10 @@ _LATER = {
 """Why operators have no translator, where that says more than that they have none."""
 
 
+_CONTRADICTIONS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError)
+"""What a translator raises for an operator whose options and tensors contradict each other."""
+
+
 def convert(source: Any, signature: str | None = None) -> HubModel:
     """The ONNX graph of a TFLite file.
 
@@ -122,7 +126,10 @@ def _refusal(op: Op) -> str | None:
         return reason
     translator = translates.find(op.key, op.version)
     assert translator is not None
-    refusal: str | None = translator.check(op) if translator.check else None
+    try:
+        refusal: str | None = translator.check(op) if translator.check else None
+    except _CONTRADICTIONS as error:
+        return f"its options do not fit its tensors ({type(error).__name__}: {error})"
     return refusal
 
 

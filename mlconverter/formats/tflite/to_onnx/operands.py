@@ -256,11 +256,11 @@ class Op:
             return None
         if self.model.is_constant(tensor):
             return self.model.view(tensor)
-        return np.zeros(tensor.shape, tensor.dtype) if self.is_empty(tensor) else None
+        return np.zeros(0, tensor.dtype) if self._is_empty(tensor) else None
 
-    def is_empty(self, tensor: Tensor) -> bool:
-        """Whether a tensor that nothing computes is a constant without elements, for which a file holds no bytes."""
-        if tensor.size or tensor.is_variable or tensor.index in self.subgraph.inputs:
+    def _is_empty(self, tensor: Tensor) -> bool:
+        """Whether a tensor that nothing computes is a list without elements, for which a file holds no bytes."""
+        if tensor.shape != (0,) or tensor.is_variable or tensor.index in self.subgraph.inputs:
             return False
         return all(tensor.index not in operator.outputs for operator in self.subgraph.operators)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +13,7 @@ from mlconverter.formats.tflite.layout import arranged, without
 from mlconverter.formats.tflite.to_onnx.bodies import body_check, changes_nothing, listed, meaning, paired, reduced
 from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.dtypes import carried
-from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
+from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_constant, translates
 
 _FUNCTIONS = {1: "add", 2: "mul", 3: "min", 4: "max", 5: "and", 6: "or"}
@@ -112,10 +113,13 @@ class _Window:
 
 
 def _slid(b: Builder, kind: str, x: Operand, start: Operand, windows: Sequence[_Window]) -> Stored:
-    """The operand reduced in each position of a window, one axis after the other."""
-    value, order = b.as_is(x)
+    """The operand reduced in each position of a window: by pooling where it can, else one axis after the other."""
     scalar = b.emit("Squeeze", b.ask(start)) if start.rank else b.ask(start)
     moving = [axis for axis, window in enumerate(windows) if not window.idle]
+    if _is_pooling(kind, x, start, [windows[axis] for axis in moving]):
+        value, order = _pooled(b, kind, x, {axis: windows[axis] for axis in moving})
+        return Stored(paired(b, kind, value, scalar, x.dtype), order)
+    value, order = b.as_is(x)
     places = {axis: windows[axis].places(x.dims[axis] or 0) for axis in moving}
     holes = [axis for axis in moving if (places[axis] == x.dims[axis]).any()]
     if holes:
@@ -125,6 +129,32 @@ def _slid(b: Builder, kind: str, x: Operand, start: Operand, windows: Sequence[_
         value = b.emit("Gather", value, b.array(places[axis]), axis=position)
         value = reduced(b, kind, value, [position + 1], x.dtype)
     return Stored(paired(b, kind, value, scalar, x.dtype), order)
+
+
+def _is_pooling(kind: str, x: Operand, start: Operand, windows: Sequence[_Window]) -> bool:
+    """Whether ONNX has a pooling that computes this: a maximum, or a sum that starts from zero, over a channel's axes."""
+    if x.dtype != "float32" or not 1 <= len(windows) <= 3 or x.rank - len(windows) != 2:
+        return False
+    if any(w.margins.between or not 0 <= min(w.margins.before, w.margins.after) for w in windows):
+        return False
+    if any(max(w.margins.before, w.margins.after) >= w.size for w in windows):
+        return False
+    # Where a maximum starts is put in afterwards; a sum counts it once for each element that is missing.
+    return kind == "max" or (kind == "add" and isinstance(start, Constant) and not start.value.any())
+
+
+def _pooled(b: Builder, kind: str, x: Operand, windows: dict[int, _Window]) -> Stored:
+    order = (*(axis for axis in range(x.rank) if axis not in windows), *windows)
+    how = {
+        "kernel_shape": [w.size for w in windows.values()],
+        "strides": [w.stride for w in windows.values()],
+        "dilations": [w.dilation for w in windows.values()],
+        "pads": [*(w.margins.before for w in windows.values()), *(w.margins.after for w in windows.values())],
+    }
+    if kind == "max":
+        return Stored(b.emit("MaxPool", b.ask(x, order), **how), order)
+    mean = b.emit("AveragePool", b.ask(x, order), count_include_pad=1, **how)
+    return Stored(b.emit("Mul", mean, b.scalar(prod(how["kernel_shape"]), x.dtype)), order)
 
 
 def _known_windows(op: Op, windows: Sequence[_Window]) -> str | None:
@@ -150,7 +180,7 @@ def _known_function(op: Op) -> str | None:
     ),
 )
 def reduce_window(b: Builder, op: Op, x: Operand, start: Operand, *window: Operand) -> Stored:
-    """REDUCE_WINDOW → along each axis Gather of the windows and a reduction of them."""
+    """REDUCE_WINDOW → MaxPool, AveragePool; or along each axis Gather of the windows and a reduction of them."""
     return _slid(b, _FUNCTIONS[op.options.reduceFunction], x, start, _plain_windows(op))
 
 
@@ -165,6 +195,8 @@ def _padded_windows(op: Op) -> list[_Window]:
 
 
 def _one_value(op: Op) -> str | None:
+    if op.tensor(0).dtype == "uint64":
+        return "uint64 tensors, for which ONNX Runtime has no reduction"
     return "several values that are reduced together" if len(op.outputs) != 1 else None
 
 
@@ -174,7 +206,7 @@ def _one_value(op: Op) -> str | None:
     check=all_of(_one_value, body_check("bodySubgraphIndex"), lambda op: _known_windows(op, _padded_windows(op))),
 )
 def stablehlo_reduce_window(b: Builder, op: Op, x: Operand, start: Operand) -> Stored:
-    """STABLEHLO_REDUCE_WINDOW → along each axis Gather of the windows and a reduction of them."""
+    """STABLEHLO_REDUCE_WINDOW → MaxPool, AveragePool; or along each axis Gather of the windows and a reduction of them."""
     kind = meaning(op, op.options.bodySubgraphIndex)
     assert kind is not None
     return _slid(b, kind, x, start, _padded_windows(op))

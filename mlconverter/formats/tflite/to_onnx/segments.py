@@ -43,12 +43,13 @@ def _unsorted(name: str, reduction: str, mapping: str) -> None:
     translate.__doc__ = f"{name} → {mapping}; rows with a negative number are left out."
 
 
-def _empty(reduction: str, dtype: str) -> float:
+def _empty(reduction: str, dtype: str) -> float | int:
     """What a reduction of nothing gives."""
     if reduction in ("add", "mul"):
         return float(reduction == "mul")
-    limits = np.finfo(dtype) if dtype.startswith("float") else np.iinfo(dtype)
-    return float(limits.min) if reduction == "max" else float(limits.max)
+    if dtype.startswith("float"):
+        return float(np.finfo(dtype).min if reduction == "max" else np.finfo(dtype).max)
+    return int(np.iinfo(dtype).min if reduction == "max" else np.iinfo(dtype).max)
 
 
 _unsorted("UNSORTED_SEGMENT_SUM", "add", "ScatterND that adds, into zeros")

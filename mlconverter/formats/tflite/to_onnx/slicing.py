@@ -76,7 +76,8 @@ def strided_slice(b: Builder, op: Op, x: Operand, *bounds: Operand) -> Stored:
     unknown = [0] * len(strides)
     triples = zip(begins or unknown, ends or unknown, strides, strict=True)
     entries = [_Entry(op.options, number, *triple) for number, triple in enumerate(triples)]
-    cuts, cut = Cuts(x.dims), {}
+    cuts = Cuts(x.dims)
+    cut: dict[int, _Entry] = {}
     indexed: list[int] = []
     made: list[int | None] = []
     axis = 0
@@ -97,7 +98,7 @@ def strided_slice(b: Builder, op: Op, x: Operand, *bounds: Operand) -> Stored:
                 made.append(axis)
             axis += 1
     made += range(axis, x.rank)
-    result = _computed_cuts(b, op, x, bounds[0], bounds[1], cut) if computed and cut else cuts.emit(b, x)
+    result = _computed_cuts(b, x, *bounds[:2], entries=cut) if computed and cut else cuts.emit(b, x)
     if indexed:
         squeezed = b.emit("Squeeze", result.value, b.ints(layout.positions(result.order, indexed)))
         result = Stored(squeezed, layout.without(result.order, indexed))
@@ -107,7 +108,7 @@ def strided_slice(b: Builder, op: Op, x: Operand, *bounds: Operand) -> Stored:
     return result
 
 
-def _computed_cuts(b: Builder, op: Op, x: Operand, begin: Operand, end: Operand, entries: dict[int, _Entry]) -> Stored:
+def _computed_cuts(b: Builder, x: Operand, begin: Operand, end: Operand, *, entries: dict[int, _Entry]) -> Stored:
     """The operand cut along axes, each by an entry whose bounds are only known at run time."""
     value, order = b.as_is(x)
     numbers = b.ints(entry.number for entry in entries.values())

@@ -13,7 +13,7 @@ from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.dtypes import carried, chosen, converted
 from mlconverter.formats.tflite.to_onnx.joining import joined
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Stored
-from mlconverter.formats.tflite.to_onnx.ops import needs_float, translates
+from mlconverter.formats.tflite.to_onnx.ops import needs_dtype, needs_float, translates
 from mlconverter.formats.tflite.to_onnx.shapes import reshaped, transposed
 from mlconverter.formats.tflite.to_onnx.slicing import Cuts
 from mlconverter.registry import Check
@@ -87,7 +87,7 @@ _same("FLOOR", "Floor")
 _same("LOG", "Log")
 _same("TANH", "Tanh")
 _same("ABS", "Abs", check=None)
-_same("NEGATE", "Neg", check=None)
+_same("NEGATE", "Neg", check=needs_dtype("float32", "float16", "float64", "int8", "int16", "int32", "int64"))
 _unary("RSQRT", "Reciprocal(Sqrt)", lambda b, x: b.emit("Reciprocal", b.emit("Sqrt", x)))
 
 

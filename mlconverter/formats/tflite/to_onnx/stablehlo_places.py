@@ -52,7 +52,7 @@ class _Windows:
     """Windows of an operand whose places are computed, as gathers and scatters describe them.
 
     Attributes:
-        sizes: size of a window along each axis of the operand, ``None`` where an axis of free size is taken whole.
+        sizes: size of a window along each axis of the operand, ``None`` where a scatter fills an axis of free size.
         named: for each number of a place, the axis that it is a position on.
         dropped: axes that a window does not have, where it is of size 1.
         kept: axes of the windows in the result of a gather, or in the updates of a scatter.
@@ -64,10 +64,6 @@ class _Windows:
     dropped: Sequence[int]
     kept: Sequence[int]
     vector: int
-
-    def moving(self, dims: Sequence[int | None]) -> list[int]:
-        """The axes along which windows do not take everything, those that places name."""
-        return [axis for axis in self.named if self.sizes[axis] != dims[axis]]
 
     def places(self, b: Builder, places: Operand, axes: Sequence[int]) -> ir.Value:
         """The places as (…, one number for each of these axes), zero for an axis that they do not name."""
@@ -91,10 +87,8 @@ class _Windows:
     def spread(self, b: Builder, value: ir.Value, batches: int, axes: Sequence[int]) -> ir.Value:
         """Places of windows along these axes, as places of each element of theirs: (…, window, number)."""
         lengths = [self.sizes[axis] or 0 for axis in axes]
-        if all(length == 1 for length in lengths):
-            return b.emit("Unsqueeze", value, b.ints(range(batches, batches + len(axes)))) if axes else value
         value = b.emit("Unsqueeze", value, b.ints(range(batches, batches + len(axes))))
-        return b.emit("Add", value, b.array(grid(lengths)))
+        return value if set(lengths) == {1} else b.emit("Add", value, b.array(grid(lengths)))
 
     def order(self, places: Operand, axes: Sequence[int]) -> tuple[int, ...]:
         """The logical axes of (batches, window axes in this order), those left out that windows do not have."""
@@ -104,32 +98,20 @@ class _Windows:
 
 
 def _gathered(op: Op) -> _Windows:
-    options, dims = op.options, op.dims(op.tensor(0))
-    sizes = [
-        None if dims[axis] is None and size == op.tensor(0).shape[axis] else size
-        for axis, size in enumerate(listed(options.sliceSizes))
-    ]
-    return _Windows(
-        sizes,
-        listed(options.startIndexMap),
-        listed(options.collapsedSliceDims),
-        listed(options.offsetDims),
-        options.indexVectorDim,
-    )
+    options = op.options
+    named, dropped = listed(options.startIndexMap), listed(options.collapsedSliceDims)
+    return _Windows(listed(options.sliceSizes), named, dropped, listed(options.offsetDims), options.indexVectorDim)
 
 
 def _known_gather(op: Op) -> str | None:
-    windows, dims = _gathered(op), op.dims(op.tensor(0))
-    if any(dims[axis] is None and windows.sizes[axis] is not None for axis in range(len(dims))):
-        return "a size that it takes a part of is only known at run time"
-    return None
+    return "a size that it takes a part of is only known at run time" if None in op.dims(op.tensor(0)) else None
 
 
 @translates("STABLEHLO_GATHER", 1, check=_known_gather)
 def stablehlo_gather(b: Builder, op: Op, x: Operand, places: Operand) -> Stored:
     """STABLEHLO_GATHER → GatherND of whole windows, at places that keep them inside."""
     windows, batches = _gathered(op), _gathered(op).batches(places)
-    moving = windows.moving(x.dims)
+    moving = [axis for axis in windows.named if windows.sizes[axis] != x.dims[axis]]
     order = (*moving, *(axis for axis in range(x.rank) if axis not in moving))
     value = b.ask(x, order)
     cut = [axis for axis in order if axis not in windows.named and windows.sizes[axis] != x.dims[axis]]
@@ -159,6 +141,8 @@ def _scattered(op: Op) -> _Windows:
 
 def _known_scatter(op: Op) -> str | None:
     windows, dims = _scattered(op), op.dims(op.tensor(0))
+    if not windows.named:
+        return "places that name no axis"
     if any((size is None) != (length is None) for size, length in zip(dims, windows.sizes, strict=True)):
         return "the size of its windows is only known at run time"
     if any(dims[axis] is None for axis in windows.named):
@@ -172,7 +156,8 @@ def _known_body(op: Op) -> str | None:
         return "several values that are scattered together"
     if kind == SECOND:
         return None
-    return sayable(kind, dtype) or (f"{kind} of {dtype}, for which ONNX Runtime has no such kernel" if dtype == "bool" else None)
+    missing = f"{kind} of {dtype}, for which ONNX Runtime has no such kernel" if dtype in ("bool", "float16") else None
+    return sayable(kind, dtype) or missing
 
 
 @translates("STABLEHLO_SCATTER", 1, check=all_of(_known_body, _known_scatter))
@@ -189,8 +174,6 @@ def stablehlo_scatter(b: Builder, op: Op, x: Operand, places: Operand, updates: 
     dropped = sorted(batches + order.index(axis) for axis in windows.dropped)
     if dropped:
         new = b.emit("Unsqueeze", new, b.ints(dropped))
-    if not moving:
-        return Stored(value, order)
     at = windows.spread(b, windows.places(b, places, moving), batches, moving)
     limits = b.ints(x.dims[axis] or 0 for axis in moving)
     inside = b.emit("And", b.emit("GreaterOrEqual", at, b.ints([0])), b.emit("Less", at, limits))

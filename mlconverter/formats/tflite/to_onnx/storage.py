@@ -26,7 +26,7 @@ def dequantize(b: Builder, op: Op, x: Operand) -> Operand | Stored:
     return Stored(b.cast(value, dtype), order)
 
 
-@translates("QUANTIZE", 1, 2, 3, check=_real_numbers)
+@translates("QUANTIZE", 1, 2, 3, 4, 5, 6, check=_real_numbers)
 def quantize(b: Builder, op: Op, x: Operand) -> Stored:
     """QUANTIZE → nothing: its result is quantised as any other operator's."""
     return b.as_is(x)
