@@ -33,7 +33,8 @@ def _rewrite(model: Any, graph: Any) -> int:
             continue
         if _code(model, operator) == _DEQUANTIZE:
             continue
-        for position, index in enumerate(operator.inputs):
+        inputs = list(operator.inputs)
+        for position, index in enumerate(inputs):
             if index < 0 or not _is_weight(model, graph.tensors[index]):
                 continue
             if index not in plain:
@@ -41,7 +42,8 @@ def _rewrite(model: Any, graph: Any) -> int:
                 version = 5 if len(graph.tensors[index].quantization.scale) > 1 else 2
                 code = _dequantize(model, version)
                 added.append(schema.OperatorT(opcodeIndex=code, inputs=[index], outputs=[plain[index]]))
-            operator.inputs[position] = plain[index]
+            inputs[position] = plain[index]
+        operator.inputs = inputs
     graph.operators = added + list(graph.operators)
     return len(added)
 

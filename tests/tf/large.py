@@ -105,7 +105,9 @@ def _build(name: str) -> str:
 
 def _save(network: Network, place: str) -> None:
     keras.utils.set_random_seed(0)
-    model = getattr(applications, network.name)(weights=None, input_shape=(network.size, network.size, 3))
+    # Without the softmax, behind which a thousand classes are zero on a grid of 8 bits.
+    shape = (network.size, network.size, 3)
+    model = getattr(applications, network.name)(weights=None, input_shape=shape, classifier_activation=None)
     vary(model)
     _wake(model)
     _settle(model, network.photographs(LEARNT_FROM, seed=0))
