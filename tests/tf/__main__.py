@@ -14,16 +14,14 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.tf.build import NOTHING, build
-from tests.tf.entry import MODES, Mode
-from tests.tf.files import file_of, folder, installed, reason_of
-from tests.tf.judge import Outcome, judge
+from tests.tf.entry import MODES
+from tests.tf.files import folder, installed, reason_of
+from tests.tf.judge import Outcome, Piece, died, judge_piece, path_of
 from tests.tf.table import entries, source_of
 from tests.tf.workers import one_by_one
 
 SHARE = 0.98
 """Part of the models that has to be right."""
-
-Piece = tuple[str, Mode]
 
 
 def main() -> int:
@@ -41,34 +39,19 @@ def main() -> int:
         )
         return 0
     if installed() is not None:
-        for name in console_progress(console, build(names), len(names), "made by TensorFlow"):
+        for name in _progress(console, build(names), len(names), "made by TensorFlow"):
             assert name
     if options.build:
         return 0
     pieces = [(name, mode) for name in names for mode in entries()[name].modes if not options.mode or mode in options.mode]
-    there = [(name, mode) for name, mode in pieces if _path(name, mode).exists()]
-    found = list(console_progress(console, one_by_one(_judge, there, _died), len(there), "converted"))
+    there = [(name, mode) for name, mode in pieces if path_of(name, mode).exists()]
+    found = list(_progress(console, one_by_one(judge_piece, there, died), len(there), "converted"))
     if options.json:
         options.json.write_text(json.dumps([asdict(outcome) for outcome in found], indent=1))
     return _report(console, found, [piece for piece in pieces if piece not in set(there)])
 
 
-def _path(name: str, mode: Mode) -> Path:
-    place = folder(source_of(name))
-    assert place is not None
-    return file_of(place, entries()[name], mode)
-
-
-def _judge(piece: Piece) -> Outcome:
-    name, mode = piece
-    return judge(entries()[name], mode, _path(name, mode))
-
-
-def _died(piece: Piece) -> Outcome:
-    return Outcome(*piece, result="crash", reason="it ends the process")
-
-
-def console_progress(console: Console, work: Iterator, total: int, what: str) -> Iterator:
+def _progress(console: Console, work: Iterator, total: int, what: str) -> Iterator:
     """What work gives, with a line now and then that says how far it is."""
     for number, result in enumerate(work, 1):
         if number % 100 == 0 or number == total:
@@ -82,18 +65,20 @@ def _report(console: Console, found: list[Outcome], missing: list[Piece]) -> int
     for outcome in judged:
         if outcome.result in ("wrong", "crash"):
             console.print(f"[red]{outcome.result}[/] {outcome.name} ({outcome.mode}): ", end="")
-            console.print(" ".join(outcome.reason.split())[:400], markup=False, highlight=False)
+            console.print(" ".join(outcome.reason.split())[:400], markup=False, highlight=False, soft_wrap=True)
     reasons = Counter(reason for outcome in judged for reason in outcome.refusals)
     for reason, count in reasons.most_common():
-        console.print(f"{count:5} {' '.join(reason.split())[:300]}", markup=False, highlight=False)
+        console.print(f"{count:5} {' '.join(reason.split())[:300]}", markup=False, highlight=False, soft_wrap=True)
     for name, mode in missing:
-        text = reason_of(_path(name, mode))
+        text = reason_of(path_of(name, mode))
         reason = text.read_text() if text.exists() else "not made"
         if reason != NOTHING:
-            console.print(f"TensorFlow does not convert {name} ({mode}): {reason}"[:300], markup=False, highlight=False)
+            console.print(
+                f"TensorFlow does not convert {name} ({mode}): {reason}"[:300], markup=False, highlight=False, soft_wrap=True
+            )
     for outcome in found:
         if outcome.result == "none":
-            console.print(f"LiteRT does not run {outcome.name} ({outcome.mode})", markup=False, highlight=False)
+            console.print(f"LiteRT does not run {outcome.name} ({outcome.mode})", markup=False, highlight=False, soft_wrap=True)
     console.print(_table(judged))
     bad = [outcome for outcome in judged if outcome.result in ("wrong", "crash")]
     right = [outcome for outcome in judged if outcome.result == "right"]

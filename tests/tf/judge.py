@@ -18,7 +18,9 @@ from mlconverter.signature import IOSignature, TensorSpec
 from mlconverter.verification.steps import MOST, STEPS, stepwise
 from mlconverter.verification.tolerance import Tolerances
 from tests.tf.entry import Entry, Mode
+from tests.tf.files import file_of, folder
 from tests.tf.hybrid import dequantised
+from tests.tf.table import entries, source_of
 
 RTOL, ATOL = 1e-4, 1e-6
 
@@ -56,6 +58,27 @@ class Wrong(Exception):
 
 class NotRunnable(Exception):
     """LiteRT does not run the file."""
+
+
+Piece = tuple[str, Mode]
+
+
+def path_of(name: str, mode: Mode) -> Path:
+    """Where the file of an entry is, or would be."""
+    place = folder(source_of(name))
+    assert place is not None
+    return file_of(place, entries()[name], mode)
+
+
+def judge_piece(piece: Piece) -> Outcome:
+    """Convert the file of an entry and compare."""
+    name, mode = piece
+    return judge(entries()[name], mode, path_of(name, mode))
+
+
+def died(piece: Piece) -> Outcome:
+    """What became of a file that ended the process."""
+    return Outcome(*piece, result="crash", reason="it ends the process")
 
 
 def judge(entry: Entry, mode: Mode, path: Path) -> Outcome:
