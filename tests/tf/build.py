@@ -128,7 +128,22 @@ def vary(model: Any) -> None:
 
 
 def converted(saved: str, mode: Mode, samples: list[dict[str, np.ndarray]]) -> bytes:
-    """A SavedModel as a TFLite file."""
+    """A SavedModel as a TFLite file; what it takes and gives are integers where the converter can do that."""
+    if mode not in ("int8", "int16"):
+        return _converter(saved, mode).convert()
+    for border in (mode, "float32"):
+        converter = _converter(saved, mode)
+        converter.representative_dataset = lambda: iter(samples)
+        converter.inference_input_type = converter.inference_output_type = getattr(tf, border)
+        try:
+            return converter.convert()
+        except RuntimeError as error:
+            if border == "float32" or not re.search(r"Unsupported (in|out)put type", str(error)):
+                raise
+    raise AssertionError
+
+
+def _converter(saved: str, mode: Mode) -> Any:
     lite = tf.lite
     converter = lite.TFLiteConverter.from_saved_model(saved)
     converter.experimental_enable_resource_variables = True
@@ -136,16 +151,14 @@ def converted(saved: str, mode: Mode, samples: list[dict[str, np.ndarray]]) -> b
         converter.optimizations = [lite.Optimize.DEFAULT]
     if mode == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    if mode in ("int8", "int16"):
-        converter.representative_dataset = lambda: iter(samples)
-        kernels = {
-            "int8": lite.OpsSet.TFLITE_BUILTINS_INT8,
-            "int16": lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8,
-        }
+    kernels = {
+        "int8": lite.OpsSet.TFLITE_BUILTINS_INT8,
+        "int16": lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8,
+    }
+    if mode in kernels:
         # What has no quantised kernel stays as it is.
         converter.target_spec.supported_ops = [kernels[mode], lite.OpsSet.TFLITE_BUILTINS]
-        converter.inference_input_type = converter.inference_output_type = getattr(tf, mode)
-    return converter.convert()
+    return converter
 
 
 def _quantised(content: bytes) -> bool:
@@ -154,9 +167,8 @@ def _quantised(content: bytes) -> bool:
 
 
 def _short(error: Exception) -> str:
-    """The line of an exception that says what is wrong."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
-    said = next(
-        (line for line in lines if re.search(r"error: |Error:|not supported|custom op|flex", line)), lines[0] if lines else ""
-    )
-    return f"{type(error).__name__}: {said[-200:]}"
+    """What of an exception's text says why."""
+    text = str(error)
+    operator = re.search(r"'tf\.\w+' op [^\n]*", text)
+    lines = [operator.group()] if operator else text.strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200] if lines else ''}"

@@ -3,13 +3,12 @@
 from tests.tf.entry import REAL, bools, floats, function, ints, tf, weight
 
 A, B = floats(2, 3, 4), floats(2, 3, 4)
-POSITIVE, NONZERO, UNIT = floats(2, 12, low=0.1, high=4.0), floats(2, 3, 4, low=0.5, high=3.0), floats(2, 12, low=-0.9, high=0.9)
+POSITIVE, NONZERO = floats(2, 12, low=0.1, high=4.0), floats(2, 3, 4, low=0.5, high=3.0)
 WHOLE, DIVISOR = ints(2, 6, low=-9, high=9), ints(2, 6, low=1, high=4)
 
 OF_ONE = "abs neg exp sin cos square sign floor ceil round tanh sigmoid".split()
 OF_POSITIVE = "log sqrt rsqrt reciprocal log1p".split()
-MATH = "tan atan sinh cosh asinh erf expm1 softplus erfc digamma lgamma bessel_i0e rint".split()
-OF_UNIT = "asin acos atanh".split()
+MATH = "expm1 softplus lgamma rint".split()
 COMPARED = "equal not_equal less less_equal greater greater_equal".split()
 
 
@@ -26,8 +25,6 @@ ENTRIES = [
     function("math-ceil", A, lambda x: tf.math.ceil(x)),
     *[function(f"math-{n}", POSITIVE, lambda x, n=n: _math(n)(x)) for n in OF_POSITIVE],
     *[function(f"math-{n.replace('_', '-')}", A, lambda x, n=n: _math(n)(x), REAL) for n in MATH],
-    *[function(f"math-{n}", UNIT, lambda x, n=n: _math(n)(x), REAL) for n in OF_UNIT],
-    function("math-acosh", floats(2, 12, low=1.1, high=4.0), lambda x: tf.math.acosh(x), REAL),
     function("add", [A, B], lambda x, y: x + y),
     function("add-constant", A, lambda x: x + weight(3, 4)),
     function("add-broadcast-both", [floats(2, 1, 4), floats(3, 1)], lambda x, y: x + y),
@@ -78,5 +75,4 @@ ENTRIES = [
     function("huber", [A, B], lambda x, y: tf.where(tf.abs(x - y) < 1.0, 0.5 * tf.square(x - y), tf.abs(x - y) - 0.5), REAL),
     function("five-dimensions", [floats(2, 1, 3, 1, 2), floats(1, 2, 1, 2, 2)], lambda x, y: x * y + x),
     function("scalar", floats(), lambda x: x * 2.0 + 1.0),
-    function("float64", floats(2, 3), lambda x: tf.cast(tf.cast(x, tf.float64) * 2.0, tf.float32), REAL),
 ]

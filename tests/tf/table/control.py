@@ -84,7 +84,6 @@ ENTRIES = [
     function(
         "cond-matrices", X, lambda x: tf.cond(x[0, 0] > 0.0, lambda: tf.matmul(x, weight(5, 3)), lambda: x[:, :3] * 0.5), REAL
     ),
-    function("switch-case", [X, ints(high=2)], lambda x, i: tf.switch_case(i, [lambda: x, lambda: x * 2.0, lambda: -x]), REAL),
     function("while-count", X, lambda x: tf.while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, y * 0.5 + 1.0), [0, x])[1], REAL),
     function(
         "while-computed-end",

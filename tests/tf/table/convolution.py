@@ -42,7 +42,6 @@ ENTRIES = [
     layer("conv3d-valid", ROOM, lambda x: L.Conv3D(12, 3)(x)),
     layer("conv3d-same-stride2", ROOM, lambda x: L.Conv3D(12, 3, strides=2, padding="same")(x)),
     layer("conv3d-kernel-unequal", ROOM, lambda x: L.Conv3D(24, (1, 3, 2), padding="same", activation="relu")(x)),
-    layer("conv3d-dilated", ROOM, lambda x: L.Conv3D(12, 2, dilation_rate=2)(x)),
     layer("depthwise1d", LINE, lambda x: L.DepthwiseConv1D(5, depth_multiplier=13)(x)),
     layer("depthwise2d-valid", floats(None, 9, 9, 128), lambda x: L.DepthwiseConv2D(3)(x)),
     layer("depthwise2d-same-stride2", floats(None, 9, 9, 128), lambda x: L.DepthwiseConv2D(3, 2, padding="same")(x)),
@@ -75,6 +74,5 @@ ENTRIES = [
     function(
         "conv2d-transpose-function", FIXED, lambda x: tf.nn.conv2d_transpose(x, weight(3, 3, 8, 16), [1, 25, 23, 8], 2, "SAME")
     ),
-    function("dilation2d", FIXED, lambda x: tf.nn.dilation2d(x, weight(3, 3, 16), [1, 1, 1, 1], "SAME", "NHWC", [1, 1, 1, 1])),
     function("atrous-conv2d", FIXED, lambda x: tf.nn.atrous_conv2d(x, weight(3, 3, 16, 8), 2, "SAME")),
 ]

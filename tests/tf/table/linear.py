@@ -46,7 +46,6 @@ ENTRIES = [
     function("tensordot", floats(3, 4, 5), lambda x: tf.tensordot(x, weight(5, 4, 6), [[2, 1], [0, 1]])),
     function("einsum-attention", [floats(2, 5, 3, 4), floats(2, 6, 3, 4)], lambda x, y: tf.einsum("bqhd,bkhd->bhqk", x, y)),
     function("einsum-outer", [floats(2, 4), floats(2, 5)], lambda x, y: tf.einsum("bi,bj->bij", x, y)),
-    function("einsum-trace-like", [floats(2, 4, 5), floats(2, 4, 5)], lambda x, y: tf.einsum("bij,bij->b", x, y)),
     function("einsum-transpose", floats(2, 3, 4), lambda x: tf.einsum("abc->cab", x)),
     function("einsum-ellipsis", floats(2, 3, 4), lambda x: tf.einsum("...c,cd->...d", x, weight(4, 6))),
     function("bias-add", floats(2, 3, 4), lambda x: tf.nn.bias_add(x, weight(4))),

@@ -82,7 +82,7 @@ def _dense_block(x):
         y = L.Conv2D(24, 1)(L.ReLU()(L.BatchNormalization()(x)))
         y = L.Conv2D(8, 3, padding="same")(L.ReLU()(L.BatchNormalization()(y)))
         x = L.Concatenate()([x, y])
-    return L.AveragePooling2D()(L.Conv2D(20, 1)(L.ReLU()(L.BatchNormalization()(x))))
+    return L.AveragePooling2D(2)(L.Conv2D(20, 1)(L.ReLU()(L.BatchNormalization()(x))))
 
 
 def _tcn(x):

@@ -22,10 +22,6 @@ ENTRIES = [
     _plain("avgpool2d-same", IMAGE, lambda x: L.AveragePooling2D(3, 2, padding="same")(x)),
     _plain("avgpool2d-same-stride1", IMAGE, lambda x: L.AveragePooling2D(4, 1, padding="same")(x)),
     _plain("avgpool2d-whole", IMAGE, lambda x: L.AveragePooling2D((13, 11))(x)),
-    _plain("maxpool3d", ROOM, lambda x: L.MaxPooling3D(2)(x)),
-    _plain("maxpool3d-same", ROOM, lambda x: L.MaxPooling3D(3, 2, padding="same")(x)),
-    _plain("avgpool3d", ROOM, lambda x: L.AveragePooling3D(2)(x)),
-    _plain("avgpool3d-same", ROOM, lambda x: L.AveragePooling3D(2, 2, padding="same")(x)),
     _plain("global-max1d", LINE, lambda x: L.GlobalMaxPooling1D()(x)),
     _plain("global-avg1d", LINE, lambda x: L.GlobalAveragePooling1D()(x)),
     _plain("global-max2d", IMAGE, lambda x: L.GlobalMaxPooling2D()(x)),
@@ -39,7 +35,6 @@ ENTRIES = [
     _plain("upsampling3d", ROOM, lambda x: L.UpSampling3D((1, 2, 2))(x)),
     _plain("resizing", IMAGE, lambda x: L.Resizing(20, 9)(x)),
     function("lp-pool-like", floats(1, 8, 8, 4), lambda x: tf.sqrt(tf.nn.avg_pool2d(tf.square(x), 2, 2, "VALID"))),
-    function("max-pool-explicit", floats(1, 8, 8, 4), lambda x: tf.nn.max_pool2d(x, 3, 2, [[0, 0], [1, 1], [1, 0], [0, 0]])),
     function(
         "local-response-normalisation",
         floats(2, 5, 5, 12),

@@ -35,7 +35,6 @@ ENTRIES = [
     function("cumsum", X3, lambda x: tf.cumsum(x, 1), REAL),
     function("cumsum-exclusive-reverse", X3, lambda x: tf.cumsum(x, 2, exclusive=True, reverse=True), REAL),
     function("cumsum-int", ints(3, 4), lambda x: tf.cumsum(x, 1), REAL),
-    function("cumprod", POSITIVE, lambda x: tf.math.cumprod(x, 1), REAL),
     function("count-nonzero", ints(3, 4, high=2), lambda x: tf.math.count_nonzero(x, 1), REAL),
     function("l2-loss", X3, lambda x: tf.nn.l2_loss(x), REAL),
     function("accumulate-n", [X3, X3, X3], lambda x, y, z: tf.math.accumulate_n([x, y, z])),

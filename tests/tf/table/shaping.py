@@ -57,7 +57,6 @@ ENTRIES = [
     function("fill", floats(None, 3), lambda x: tf.fill([tf.shape(x)[0], 2], 0.5) + x[:, :1], REAL),
     function("zeros-like", X3, lambda x: tf.zeros_like(x) + tf.ones_like(x) * x),
     function("matrix-diag", floats(2, 4), lambda x: tf.linalg.diag(x), REAL),
-    function("matrix-diag-part", floats(2, 4, 4), lambda x: tf.linalg.diag_part(x), REAL),
     function("matrix-set-diag", [floats(2, 4, 4), floats(2, 4)], lambda x, d: tf.linalg.set_diag(x, d), REAL),
     function("band-part", floats(2, 5, 5), lambda x: tf.linalg.band_part(x, 1, -1), REAL),
     function("meshgrid", [floats(3), floats(4)], lambda x, y: tuple(tf.meshgrid(x, y)), REAL),
