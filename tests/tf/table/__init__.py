@@ -1,9 +1,9 @@
 """The table: one module a family, each with its ``ENTRIES``.
 
 What TensorFlow's converter itself refuses, for TFLite has no operator for it, has no line: pooling in three dimensions, maximum
-pooling with padding of its own, dilation in three dimensions and as morphology, loops of a free batch, float64, cumulative products,
-searches in sorted values, branches of more than two ways, most functions beyond exponentials, logarithms, sine and cosine, and of
-images cubic and area resizing, antialiasing, hue, saturation and contrast, patches, and crops that are resized.
+pooling with padding of its own, dilation in three dimensions and as morphology, loops of a free batch, float64, cumulative
+products, searches in sorted values, branches of more than two ways, most functions beyond exponentials, logarithms, sine and
+cosine, and of images cubic and area resizing, antialiasing, hue, saturation and contrast, patches, and resized crops.
 """
 
 from __future__ import annotations
