@@ -2,7 +2,7 @@
 
 import functools
 
-from tests.tf.entry import REAL, Lazy, floats, function, ints, module, tf, weight
+from tests.tf.entry import REAL, L, Lazy, floats, function, ints, module, tf, weight
 
 np = Lazy("numpy")
 
@@ -72,6 +72,23 @@ def _two_ways():
     return TwoWays
 
 
+@_deferred
+def _remembering():
+    class Remembering(tf.Module):
+        """A recurrent layer that goes on where it ended."""
+
+        def __init__(self, layer):
+            self.layer = layer
+            layer(tf.zeros([1, 6, 16]))
+            # TensorFlow's own variables, for a SavedModel does not look into those of Keras.
+            self.tracked = [variable.value for variable in (*layer.variables, *layer.states)]
+
+        def __call__(self, x):
+            return self.layer(x)
+
+    return Remembering
+
+
 ENTRIES = [
     function("cond", X, lambda x: tf.cond(tf.reduce_sum(x) > 0.0, lambda: x * 2.0, lambda: x - 1.0), REAL),
     function("cond-flag", [X, ints(high=1)], lambda x, i: tf.cond(i > 0, lambda: tf.nn.relu(x), lambda: tf.tanh(x)), REAL),
@@ -107,5 +124,7 @@ ENTRIES = [
     module("variable-counter", X, lambda: _counter()()),
     module("variable-smoother", X, lambda: _smoother()()),
     module("variable-streaming", floats(1, 3, 6), lambda: _streaming()()),
+    module("lstm-stateful", floats(1, 6, 16), lambda: _remembering()(L.LSTM(16, stateful=True))),
+    module("gru-stateful", floats(1, 6, 16), lambda: _remembering()(L.GRU(20, stateful=True, unroll=True))),
     module("two-signatures", X, lambda: _two_ways()()),
 ]

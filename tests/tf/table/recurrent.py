@@ -30,8 +30,6 @@ ENTRIES = [
     _loop("lstm-stacked", lambda x: L.LSTM(12)(L.LSTM(16, return_sequences=True)(x))),
     _loop("lstm-bidirectional", lambda x: L.Bidirectional(L.LSTM(16, return_sequences=True))(x)),
     _loop("lstm-states", lambda x: L.LSTM(16, return_state=True)(x)),
-    _loop("lstm-stateful", lambda x: L.LSTM(16, stateful=True)(x)),
-    _loop("gru-stateful", lambda x: L.GRU(20, stateful=True, return_sequences=True)(x)),
     _loop("lstm-masked", lambda x: L.LSTM(16)(L.Masking(0.0)(x))),
     _loop("lstm-embedding-mask", lambda x: L.LSTM(16)(L.Embedding(80, 16, mask_zero=True)(x)), ints(1, 6, high=3)),
     _loop("lstm-batch2", lambda x: L.LSTM(16)(x), WIDE),
