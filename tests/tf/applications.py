@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mlconverter import Converter
-from mlconverter.errors import MLConverterError
+from mlconverter.errors import MLConverterError, UnsupportedOpsError
 from mlconverter.formats.tflite.model import TFLiteModel
 from mlconverter.signature import TensorSpec
 from mlconverter.verification.steps import MOST
@@ -70,7 +70,12 @@ def main() -> int:
         return 0
     rows = []
     for row in one_by_one(_examined, there, lambda piece: Row(*piece, reason="it ends the process")):
-        console.print(f"{row.name} ({row.mode}): {row.stage} {' '.join(row.reason.split())[:300]}", markup=False, highlight=False)
+        console.print(
+            f"{row.name} ({row.mode}): {row.stage} {' '.join(row.reason.split())[:300]}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
         rows.append(row)
     console.print(_table(rows))
     return 0 if all(row.stage == "ok" for row in rows) and len(there) == len(pieces) else 1
@@ -92,6 +97,8 @@ def _examined(piece: tuple[str, Mode]) -> Row:
     row = Row(*piece)
     try:
         _examine(row)
+    except UnsupportedOpsError as error:
+        row.reason = "refused: " + ", ".join(sorted({f"{op.op} ({op.reason})" for op in error.ops}))
     except MLConverterError as error:
         row.reason = f"{type(error).__name__}: {error}"
     except AssertionError as error:

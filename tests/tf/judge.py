@@ -94,8 +94,8 @@ def judge(entry: Entry, mode: Mode, path: Path) -> Outcome:
         outcome.result, outcome.reason = "wrong", str(error)
     except VerificationError as error:
         outcome.result, outcome.reason = "wrong", f"right here, and not for the package's own verification: {error}"
-    except NotRunnable as error:
-        outcome.result, outcome.reason = "none", str(error)
+    except NotRunnable:
+        outcome.result = "none"
     except MLConverterError as error:
         outcome.result, outcome.reason = "refused", f"{type(error).__name__}: {error}"
         outcome.refusals = [outcome.reason]
@@ -112,7 +112,7 @@ def _judge(entry: Entry, mode: Mode, path: Path) -> float:
     feeds = [_stored(signature, entry.feeds(number, batch)) for number, batch in RUNS]
     wanted = [_wanted(content, given) for given in feeds[: len(feeds) if _free_batch(signature) else -1]]
     if wanted[0] is None:
-        raise NotRunnable("LiteRT does not run it")
+        raise NotRunnable
     model = converter.to_onnx()
     shown = OnnxIO(model).signature
     floats = [_wanted(dequantised(content)[0], given) for given in feeds[: len(wanted)]] if mode == "dynamic" else wanted
