@@ -34,9 +34,7 @@ def main() -> int:
     names = [n for n in entries() if not options.names or any(part in n for part in options.names)]
     console = Console(width=max(150, Console().width))
     if installed() is None and any(folder(source_of(name)) is None for name in names):
-        console.print(
-            "Skipped: TensorFlow is not installed, and no files of an earlier run are there: pip install -e '.[test-tf]'"
-        )
+        console.print("Skipped: TensorFlow is not installed, and no files of an earlier run are there: make test-tf")
         return 0
     if installed() is not None:
         for name in _progress(console, build(names), len(names), "made by TensorFlow"):

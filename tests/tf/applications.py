@@ -64,9 +64,7 @@ def main() -> int:
     pieces = [(name, mode) for name in names for mode in options.mode or MODES]
     there = [(name, mode) for name, mode in pieces if (path := path_of(name, mode)) and path.exists()]
     if not there:
-        console.print(
-            "Skipped: TensorFlow is not installed, and no files of an earlier run are there: pip install -e '.[test-tf]'"
-        )
+        console.print("Skipped: TensorFlow is not installed, and no files of an earlier run are there: make test-tf")
         return 0
     rows = []
     for row in one_by_one(_examined, there, lambda piece: Row(*piece, reason="it ends the process")):
