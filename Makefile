@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ZOO    := $(VENV)/.zoo
+TF     := $(VENV)/.tf
 EXTRAS := torch,train,test,dev
 # Two workers: the suite is sized for a small machine. make test WORKERS=8 on a larger one.
 WORKERS ?= 2
@@ -11,7 +12,7 @@ ARGS   ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-zoo check format bench tables clean
+.PHONY: help demo test test-zoo test-tf check format bench tables clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +37,13 @@ test-zoo: $(ZOO) ## the long runs over real models and many architectures
 	$(BIN)/python -m pytest -n $(WORKERS) -m zoo $(ARGS)
 	$(BIN)/python -m tests.architectures --to torch --workers $(WORKERS)
 	$(BIN)/python -m tests.architectures --to tflite --workers $(WORKERS)
+
+$(TF): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test-tf]'
+	touch $(TF)
+
+test-tf: $(TF) ## files that TensorFlow's own converter makes; ARGS="conv --mode int8" for some of them
+	$(BIN)/python -m tests.tf $(ARGS)
 
 check: $(STAMP) ## style, types and architecture, in under a minute
 	$(BIN)/ruff check
