@@ -10,7 +10,7 @@ from typing import Literal
 from mlconverter.errors import MLConverterError, SignatureError
 from mlconverter.signature import Quantization
 from mlconverter.verification.bisect import bisect_runners
-from mlconverter.verification.compare import TensorComparison, compare_outputs
+from mlconverter.verification.compare import TensorComparison, compare_outputs, undecided
 from mlconverter.verification.conditioning import EXCUSABLE, excused, rounding_spread
 from mlconverter.verification.dtypes import Array
 from mlconverter.verification.evidence import Evidence
@@ -105,6 +105,8 @@ class Session:
             self.runs.append(RunComparison(sample.kind, sample.seed, batch, error=failed, factor=sample.factor))
             return
         outputs = self._conditioned(sample, want, got)
+        if any(c.failed == "finite" for c in outputs):
+            outputs = self._conditioned(sample, self._as_either(sample, want, got), got)
         self.runs.append(RunComparison(sample.kind, sample.seed, batch, outputs, factor=sample.factor))
         if not all(c or self._is_erratic(c) for c in outputs):
             self._look_for_differences_of_its_own(sample, want)
@@ -204,6 +206,20 @@ class Session:
                 f"before it; on {sample.kind} inputs that adds up to {apart:.2g} of the largest value of the outputs."
             )
         return judged
+
+    def _as_either(self, sample: Sample, want: Inputs, got: Inputs) -> Inputs:
+        """What the source gives, with numbers that its other kernels call infinite or none taken as the target has them."""
+        if not isinstance(self._source, Varied):
+            return want
+        try:
+            with self._source.other_kernels() as other:
+                again = other.run(copied(sample.inputs))
+        except MLConverterError:
+            return want
+        either = {n: undecided(v, again[n], got[n]) if n in got else v for n, v in want.items()}
+        if any(either[n] is not v for n, v in want.items()):
+            self.notes.append(f"On {sample.kind} inputs the source's own kernels differ in which numbers are finite.")
+        return either
 
     def _is_proved_by_steps(self) -> bool:
         """Whether what outputs do not show, as they hardly change, shows in the quantised values before them."""

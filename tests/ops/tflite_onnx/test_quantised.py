@@ -207,8 +207,24 @@ add("LOG_SOFTMAX int8", unary("LOG_SOFTMAX", "int8", scale=16 / 256, zero=127, v
 add("ELU int8", unary("ELU", "int8", version=1))
 add("GELU int8", unary("GELU", "int8", S.GeluOptionsT()))
 add("ABS int8", unary("ABS", "int8", version=2))
+add("EXP int16", unary("EXP", "int16", scale=0.02, zero=0))
+add("GELU int16", unary("GELU", "int16", S.GeluOptionsT(), scale=0.0002, zero=0))
+add("GELU int16 by tanh", unary("GELU", "int16", S.GeluOptionsT(approximate=True), scale=0.0002, zero=0))
 add("EXP int8", unary("EXP", "int8", scale=2.0, zero=-128, version=2))
 add("L2_NORMALIZATION int8", unary("L2_NORMALIZATION", "int8", S.L2NormOptionsT(), scale=1 / 128, zero=0, version=2))
+
+
+def positive(name: str, version: int):
+    def build(f: File, n: int) -> int:
+        x = f.input((n, 300), "int16", quantization=q(0.0003))
+        y = op(f, "MAXIMUM", [x, f.constant(np.int16([1]), quantization=q(0.0003))], "int16", q(0.0003), (n, 300), version=2)
+        return op(f, name, [y], "int16", q(0.0003), (n, 300), version=version)
+
+    return build
+
+
+add("LOG int16", positive("LOG", 2))
+add("RSQRT int16", positive("RSQRT", 3))
 
 
 def prelu(f: File, n: int) -> int:

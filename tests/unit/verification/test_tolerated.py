@@ -81,3 +81,21 @@ def test_quantised_outputs_may_be_a_step_apart_and_other_integers_may_not():
     assert verify_runners(Fake(quantised, steps(0)), Fake(quantised, steps(2))).verdict == "wrong"
     assert verify_runners(Fake(quantised, steps(0)), Fake(quantised, all_steps)).verdict == "wrong"
     assert verify_runners(Fake(plain, steps(0)), Fake(plain, steps(1))).verdict == "wrong"
+
+
+class TestFiniteOrNot:
+    """Where a runtime's own kernels differ in whether a number is finite, a target may follow either."""
+
+    def test_a_target_like_the_other_kernels(self):
+        none = changed(y=lambda y: np.where(np.arange(y.size).reshape(y.shape) == 0, np.nan, y).astype(np.float32))
+        source = TestOtherKernels.TwoSets(none)
+        result = verify(none, source=source)
+        assert result
+        assert any("differ in which numbers are finite" in note for note in result.notes)
+
+    def test_a_target_like_neither(self):
+        none, endless = (
+            changed(y=lambda y, bad=bad: np.where(np.arange(y.size).reshape(y.shape) == 0, bad, y).astype(np.float32))
+            for bad in (np.nan, np.inf)
+        )
+        assert verify(endless, source=TestOtherKernels.TwoSets(none)).verdict == "wrong"

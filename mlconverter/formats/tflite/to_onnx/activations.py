@@ -12,6 +12,7 @@ from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.dtypes import carried
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, needs_float, translates
+from mlconverter.formats.tflite.to_onnx.tables import has_table, interpolated
 
 BOUNDS: dict[str, tuple[float, float]] = {"RELU": (0, math.inf), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1), "RELU_0_TO_1": (0, 1)}
 
@@ -107,6 +108,8 @@ def hard_swish(b: Builder, op: Op, x: Operand) -> Stored:
 @translates("GELU", 1, 2, 3, check=needs_float)
 def gelu(b: Builder, op: Op, x: Operand) -> Stored:
     """GELU → Gelu, exact or by tanh."""
+    if has_table(op):
+        return interpolated(b, op, x)
     value, order = b.as_is(x)
     return Stored(b.emit("Gelu", value, approximate="tanh" if op.options.approximate else "none"), order)
 

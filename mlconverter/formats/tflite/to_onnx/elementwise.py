@@ -13,6 +13,7 @@ from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.dtypes import carried, chosen
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_dtype, needs_float, translates
+from mlconverter.formats.tflite.to_onnx.tables import has_table, interpolated
 from mlconverter.registry import Check
 
 COMPARED_STEPS = 256
@@ -185,6 +186,8 @@ def select(b: Builder, op: Op, condition: Operand, x: Operand, y: Operand) -> St
 def _unary(name: str, mapping: str, emit: Emit, *versions: int, floats: bool = True) -> None:
     @translates(name, *versions, check=needs_float if floats else None)
     def translate(b: Builder, op: Op, x: Operand) -> Stored:
+        if has_table(op):
+            return interpolated(b, op, x)
         value, order = b.as_is(x)
         return Stored(emit(b, value), order)
 

@@ -37,10 +37,6 @@ def _filters(op: Op) -> str | None:
     return None
 
 
-def _sixteen_bits(why: str) -> Callable[[Op], str | None]:
-    return lambda op: why if op.tensor(0).dtype == "int16" else None
-
-
 def _sizes_at_run_time(op: Op) -> str | None:
     if op.tensor(0).dtype == "int16" and (op.constant(1) is None or None in op.dims(op.tensor(0))[1:3]):
         return "16-bit numbers, between which LiteRT interpolates at places that depend on sizes known at run time only"
@@ -58,7 +54,6 @@ _CHECKS: dict[str, Callable[[Op], str | None]] = {
     "CONV_2D": _filters,
     "DEPTHWISE_CONV_2D": _filters,
     "DIV": lambda op: "a quotient of quantised numbers, whose sign LiteRT's kernel loses where it is small",
-    "LOG": _sixteen_bits("a logarithm of 16-bit numbers, which LiteRT interpolates in a table that is too coarse near zero"),
     "REDUCE_PROD": lambda op: "a product of quantised numbers, which LiteRT rounds after each factor",
     "RESIZE_BILINEAR": _sizes_at_run_time,
     "SOFTMAX": _overflows,
