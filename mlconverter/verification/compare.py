@@ -223,7 +223,7 @@ def _species(values: Reals) -> npt.NDArray[np.uint8]:
 
 def undecided(want: Array, again: Array, got: Array) -> Array:
     """``want`` with the elements of ``got`` that are like ``again`` in being finite, where the two of them differ in that."""
-    if want.dtype.kind != "f" or not want.shape == again.shape == got.shape or not want.dtype == got.dtype:
+    if want.dtype.kind != "f" or not want.shape == again.shape == got.shape or want.dtype != got.dtype:
         return want
     kinds = [_species(np.asarray(v, np.float64)) for v in (want, again, got)]
     taken = (kinds[0] != kinds[1]) & (kinds[2] == kinds[1])
