@@ -1,0 +1,41 @@
+"""States as variables: what comes in from the call before is read from one, what the next call is given is assigned to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mlconverter.formats.tflite.from_onnx.values import Array, Graph, Operation, Wire
+from mlconverter.signature import IOSignature
+
+
+def with_variables(graph: Graph, signature: IOSignature, initial: Mapping[str, Array]) -> Graph:
+    """The graph with a variable in the place of each state's input and output.
+
+    Args:
+        graph: the model, with one input and one output for each of the signature.
+        signature: names the states.
+        initial: what they are before the first call, by the names of their inputs.
+    """
+    if not signature.states:
+        return graph
+    came = dict(zip(signature.input_names, graph.inputs, strict=True))
+    goes = dict(zip(signature.output_names, graph.outputs, strict=True))
+    first: list[Operation] = []
+    before: list[Operation] = []
+    after: list[Operation] = []
+    for name, output in signature.states:
+        value = came[name]
+        constant = Wire(f"{name}/initial", initial[name].shape, value.dtype, initial[name], quantization=value.quantization)
+        once, handle = _handle(name), _handle(name)
+        first += [once, Operation("ASSIGN_VARIABLE", [once.outputs[0], constant], [])]
+        before += [handle, Operation("READ_VARIABLE", [handle.outputs[0]], [value])]
+        after.append(Operation("ASSIGN_VARIABLE", [handle.outputs[0], goes[output]], []))
+    call = Operation("CALL_ONCE", [], [], graphs={"initSubgraphIndex": Graph("initial", first, [], [])})
+    kept = signature.without_states
+    inputs, outputs = [came[n] for n in kept.input_names], [goes[n] for n in kept.output_names]
+    # All are read before any is assigned: a call sees what the call before has left, whatever its operators' order.
+    return Graph(graph.name, [call, *before, *graph.operations, *after], inputs, outputs)
+
+
+def _handle(name: str) -> Operation:
+    return Operation("VAR_HANDLE", [], [Wire(f"{name}/handle", (), "resource")], {"sharedName": name.encode()})
