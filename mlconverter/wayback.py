@@ -67,7 +67,7 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     from mlconverter.hub.dims import rename_dims
     from mlconverter.hub.relayout import change_border
 
-    wanted = origin._signature(trained.options)
+    wanted = origin._signature(trained.options).without_states
     change = border_change(wanted, trained.options.io_layout)
     seen = change.of(wanted)
     if len(seen.inputs) != len(trained.signature.inputs):
@@ -97,7 +97,7 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     made = type(origin)._from_hub(hub, origin.options.having(dynamic_batch=False, **chosen), trained.source_hash)
     source = _behind(change, partial(exporter._runner, trained.model, now))
     verification = _verified(origin, source, made.model, made.signature, halved=chosen.get("weights") == "float16")
-    notes = (*_differences(wanted, made.signature), *made.notes)
+    notes = (*_differences(wanted, made.signature.without_states), *made.notes)
     return Returned(made.model, f"converted anew: {trained.changed}", verification, notes)
 
 
