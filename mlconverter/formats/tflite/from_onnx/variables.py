@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mlconverter.errors import TranslationError
 from mlconverter.formats.tflite.from_onnx.values import Array, Graph, Operation, Wire
 from mlconverter.signature import IOSignature
+
+MOST_AXES = 6
+"""Of a variable: its default kernels refuse to read more, and with that the whole file."""
 
 
 def with_variables(graph: Graph, signature: IOSignature, initial: Mapping[str, Array]) -> Graph:
@@ -15,6 +19,9 @@ def with_variables(graph: Graph, signature: IOSignature, initial: Mapping[str, A
         graph: the model, with one input and one output for each of the signature.
         signature: names the states.
         initial: what they are before the first call, by the names of their inputs.
+
+    Raises:
+        TranslationError: a state has more axes than LiteRT keeps.
     """
     if not signature.states:
         return graph
@@ -25,6 +32,8 @@ def with_variables(graph: Graph, signature: IOSignature, initial: Mapping[str, A
     after: list[Operation] = []
     for name, output in signature.states:
         value = came[name]
+        if value.rank > MOST_AXES:
+            raise TranslationError(name, "graph", f"LiteRT keeps states of at most {MOST_AXES} axes, not {value.rank}")
         constant = Wire(f"{name}/initial", initial[name].shape, value.dtype, initial[name], quantization=value.quantization)
         once, handle = _handle(name), _handle(name)
         first += [once, Operation("ASSIGN_VARIABLE", [once.outputs[0], constant], [])]
