@@ -94,12 +94,8 @@ def test_states_that_change_places():
 
 def test_a_state_that_stays_and_one_that_becomes_a_constant():
     nodes = [node("Add", "x a", "t"), node("Mul", "t b", "y"), node("Identity", "a", "a_next"), node("Identity", "c", "b_next")]
-    made = model(
-        nodes,
-        {"x": (1, 3), "a": (1, 3), "b": (1, 3)},
-        {"y": FLOAT, "a_next": FLOAT, "b_next": FLOAT},
-        {"c": weight(1, 3, seed=5)},
-    )
+    outputs = {"y": FLOAT, "a_next": FLOAT, "b_next": FLOAT}
+    made = model(nodes, {"x": (1, 3), "a": (1, 3), "b": (1, 3)}, outputs, {"c": weight(1, 3, seed=5)})
     check(made, {"a": ("a_next", weight(1, 3, seed=1)), "b": ("b_next", weight(1, 3, seed=2))})
 
 
@@ -164,15 +160,19 @@ def test_integers_stay_integers(kind: str):
         node("Concat", "sr xr", "both", axis=2),
         node("Slice", "both from to axes", "last"),
         node("QuantizeLinear", "last k z", "s_next"),
-        node("Conv", "both wr", "c"),
+        node("Conv", "both wr b", "c"),
         node("QuantizeLinear", "c yk z", "y"),
     ]
-    weights |= {"from": ints(1), "to": ints(3), "axes": ints(2)}
+    weights |= {"b": weight(6), "from": ints(1), "to": ints(3), "axes": ints(2)}
     made = model(nodes, {"x": (number, (1, 4, 1, 1)), "s": (number, (1, 4, 2, 1))}, {"y": number, "s_next": number}, weights)
     states = {"s": ("s_next", np.full((1, 4, 2, 1), zero))}
-    converter = Converter(stateful(shaped(made, y=(1, 6, 1, 1), s_next=(1, 4, 2, 1)), states), verify="full")
-    result = converter.to_tflite()
-    assert converter.report.steps[-1].verification.verdict == "verified"
+    made = stateful(shaped(made, y=(1, 6, 1, 1), s_next=(1, 4, 2, 1)), states)
+    result = Converter(made, verify=False).to_tflite()
+    feeds = feeds_of(made, states)
+    for kernels in ("default", "reference"):
+        with result.runner(num_threads=1, kernels=kernels) as runner:
+            for given, want in zip(feeds, calls(made, states, feeds), strict=True):
+                assert np.abs(runner.run(given)["y"].astype(int) - want["y"]).max() <= 1
     assert not (REAL - {"QUANTIZE"}) & operators(result).keys()
     if kind == "INT8":
         assert "QUANTIZE" not in operators(result)
@@ -215,15 +215,20 @@ def test_back_and_forth():
     assert Converter(made, verify=False).to_onnx().graph.input == onnx_again.graph.input
 
 
-def test_a_free_batch_is_of_one_until_it_is_known():
+def test_a_batch_that_states_have_is_fixed():
     states = {"s": ("s_next", weight(1, 3, 2, 5, seed=4))}
-    check(delayed(N), states)
+    assert check(delayed(N), states).signature.inputs[0].shape == (1, 3, 2, 5)
+    converter = Converter(stateful(delayed(N), states), verify="full")
+    converter.to_tflite()
+    step = converter.report.steps[-1]
+    assert step.verification.verdict == "verified" and any("'batch' is fixed at 1" in note for note in step.notes)
 
 
-def test_a_batch_that_variables_do_not_have_cannot_be_freed():
+@pytest.mark.parametrize("batch", [1, N])
+def test_states_cannot_be_of_any_batch(batch: int | str):
     states = {"s": ("s_next", weight(1, 3, 2, 5, seed=4))}
-    with pytest.raises(ConversionError, match="cannot be freed"):
-        Converter(stateful(delayed(), states), verify=False).to_tflite(dynamic_batch=True)
+    with pytest.raises(ConversionError, match="of a fixed size"):
+        Converter(stateful(delayed(batch), states), verify=False).to_tflite(dynamic_batch=True)
 
 
 def test_half_precision_weights_leave_states_alone():

@@ -10,7 +10,7 @@ from mlconverter.formats.tflite.from_onnx.half import halved
 from mlconverter.formats.tflite.from_onnx.native import with_native_kernels
 from mlconverter.formats.tflite.from_onnx.ops import translates
 from mlconverter.formats.tflite.from_onnx.translate import Translation
-from mlconverter.formats.tflite.from_onnx.variables import with_variables
+from mlconverter.formats.tflite.from_onnx.variables import of_fixed_size, with_variables
 from mlconverter.formats.tflite.metadata import about_onnx
 from mlconverter.formats.tflite.model import TFLiteModel
 from mlconverter.hub.activations import recognise_activations
@@ -33,9 +33,11 @@ def convert(hub: HubModel, options: ConvertOptions) -> Conversion:
         options: the choices of the conversion.
 
     Raises:
+        ConversionError: it has states of no fixed size, and the options insist on that.
         UnsupportedOpsError: with every operator that cannot be translated.
         TranslationError: a node is inconsistent.
     """
+    hub = of_fixed_size(hub, options)
     source, left = set_apart(hub.model, options.allow_custom, translates.route) if options.allow_custom else (hub.model, ())
     model = normalise(source)
     if spell_out(model):

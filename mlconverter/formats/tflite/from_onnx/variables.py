@@ -4,12 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mlconverter.errors import TranslationError
+from mlconverter.errors import ConversionError, TranslationError
 from mlconverter.formats.tflite.from_onnx.values import Array, Graph, Operation, Wire
+from mlconverter.hub.dims import rename_dims
+from mlconverter.hub.model import HubModel
+from mlconverter.options import ConvertOptions
 from mlconverter.signature import IOSignature
 
 MOST_AXES = 6
 """Of a variable: its default kernels refuse to read more, and with that the whole file."""
+
+
+def of_fixed_size(hub: HubModel, options: ConvertOptions) -> HubModel:
+    """The model with states of one size: where they have a free one, that is 1 everywhere, since they start at some value.
+
+    Args:
+        hub: the model.
+        options: whether somebody insists on a free batch.
+
+    Raises:
+        ConversionError: somebody does.
+    """
+    states = {name for name, _ in hub.signature.states}
+    free = {d for spec in hub.signature.inputs if spec.name in states for d in spec.shape or () if isinstance(d, str)}
+    if not free:
+        return hub
+    reason = "states that the model keeps from call to call are of a fixed size"
+    if options.dynamic_batch is True:
+        raise ConversionError(f"The batch cannot be free: {reason}.")
+    fixed = rename_dims(hub, dict.fromkeys(free, 1))
+    return fixed.noting(*(f"The free dimension '{name}' is fixed at 1: {reason}." for name in sorted(free)))
 
 
 def with_variables(graph: Graph, signature: IOSignature, initial: Mapping[str, Array]) -> Graph:
