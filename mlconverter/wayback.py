@@ -67,7 +67,7 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     from mlconverter.hub.dims import rename_dims
     from mlconverter.hub.relayout import change_border
 
-    wanted = origin._contract(trained.options)
+    wanted = origin._contract(trained.options).without_states
     change = border_change(wanted, trained.options.io_layout)
     seen = change.of(wanted)
     if len(seen.inputs) != len(trained.signature.inputs):
@@ -98,7 +98,7 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     source = _behind(change, partial(exporter._runner, trained.model, now))
     target = partial(origin._runner, made.model, made.signature)
     verification = _verified(origin, source, target, halved=chosen.get("weights") == "float16")
-    notes = (*_differences(wanted, made.signature), *made.notes)
+    notes = (*_differences(wanted, made.signature.without_states), *made.notes)
     return Returned(made.model, f"converted anew: {trained.changed}", verification, notes)
 
 

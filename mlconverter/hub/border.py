@@ -59,13 +59,14 @@ def layout_perm(rank: int, to: Layout) -> Perm:
 def border_change(signature: IOSignature, wanted: Wanted) -> BorderChange:
     """Which tensors at the border have to be permuted.
 
-    One layout for all means the inputs and outputs of rank 4, image-like tensors; by name any of rank 3 to 5.
+    One layout for all means the inputs and outputs of rank 4, image-like tensors; by name any of rank 3 to 5. States stay.
 
     Raises:
         SignatureError: a name is unknown, a rank has no layout, or nothing at the border has one.
     """
     if wanted is None:
         return BorderChange({}, {})
+    signature = signature.without_states
     specs = (*signature.inputs, *signature.outputs)
     if isinstance(wanted, str):
         names: dict[str, Layout] = {s.name: wanted for s in specs if s.shape is not None and len(s.shape) == 4}

@@ -1,4 +1,4 @@
-"""Other names for the free dimensions of a graph."""
+"""Other names, or sizes, for the free dimensions of a graph."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from mlconverter.hub.model import HubModel
 from mlconverter.hub.walk import graphs
 
 
-def rename_dims(hub: HubModel, names: Mapping[str, str]) -> HubModel:
-    """The model with its free dimensions under other names; the graph is a copy, its tensors are shared.
+def rename_dims(hub: HubModel, names: Mapping[str, str | int]) -> HubModel:
+    """The model with its free dimensions under other names, or of a size; the graph is a copy, its tensors are shared.
 
     Args:
         hub: the model.
-        names: new names by old ones. A dimension that is computed from a renamed one, such as ``n//2``, is left without a name.
+        names: new names or sizes by old names. A dimension that is computed from such a one, as ``n//2`` is, is left without
+            a name.
     """
     if not names:
         return hub
@@ -33,11 +34,14 @@ def rename_dims(hub: HubModel, names: Mapping[str, str]) -> HubModel:
     inputs, outputs = (
         tuple(replace(spec, layout=layouts[spec.name]) for spec in specs) for specs in (signature.inputs, signature.outputs)
     )
-    return replace(hub, model=model, signature=replace(signature, inputs=inputs, outputs=outputs))
+    return replace(hub, model=model, signature=replace(hub.signature, inputs=inputs, outputs=outputs))
 
 
-def _renamed(dim: int | ir.SymbolicDim, names: Mapping[str, str], word: re.Pattern[str]) -> int | ir.SymbolicDim:
+def _renamed(dim: int | ir.SymbolicDim, names: Mapping[str, str | int], word: re.Pattern[str]) -> int | ir.SymbolicDim:
     if isinstance(dim, int) or dim.value is None:
         return dim
     text = str(dim.value)
-    return ir.SymbolicDim(names[text]) if text in names else ir.SymbolicDim(None) if word.search(text) else dim
+    if text not in names:
+        return ir.SymbolicDim(None) if word.search(text) else dim
+    new = names[text]
+    return new if isinstance(new, int) else ir.SymbolicDim(new)

@@ -41,10 +41,18 @@ def _written(value: Array) -> Any:
 
 
 def with_states(signature: IOSignature, metadata: Mapping[str, str]) -> IOSignature:
-    """The signature with the states that a model's metadata name, where it has the inputs and outputs for them."""
+    """The signature with the states that a model's metadata name, where it has the inputs and outputs for them.
+
+    States have no layout that anybody could ask for another than: they are nobody's but the model's.
+    """
     names = [(entry["input"], entry["output"]) for entry in _said(metadata)]
     known = [(i, o) for i, o in names if i in signature.input_names and o in signature.output_names]
-    return replace(signature, states=tuple(known))
+    states = {name for pair in known for name in pair}
+
+    def plain(specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+        return tuple(replace(spec, layout=None) if spec.name in states else spec for spec in specs)
+
+    return replace(signature, inputs=plain(signature.inputs), outputs=plain(signature.outputs), states=tuple(known))
 
 
 def initial_states(metadata: Mapping[str, str], signature: IOSignature) -> dict[str, Array]:

@@ -30,6 +30,9 @@ SECOND_BATCH = 3
 FAST_CALLS, FULL_CALLS = 4, 20
 """Successive calls of models that keep something from one to the next."""
 
+SEEDS_APART = 100
+"""Between successive calls: more than the seeds of one verification."""
+
 _FAST: tuple[tuple[SampleKind, int, float], ...] = (("natural", 0, 1.0), ("edge", 0, 1.0))
 _FAST_SECOND_BATCH: tuple[tuple[SampleKind, int, float], ...] = (("natural", 1, 1.0),)
 _FULL: tuple[tuple[SampleKind, int, float], ...] = (
@@ -96,6 +99,7 @@ def verify_runners(
         return VerificationResult.unverified("verify=False", source=source.name, target=target.name)
     if input_perms or output_perms:
         target = Permuted(target, input_perms or {}, output_perms or {})
+    seen, calls = (source.signature, target.signature), 0
     if keeps_state(source) or keeps_state(target):
         calls = 1 if inputs is not None else FULL_CALLS if level == "full" else FAST_CALLS
         source, target = successive(source, calls), successive(target, calls)
@@ -116,7 +120,7 @@ def verify_runners(
             for given in [inputs] if isinstance(inputs, Mapping) else inputs:
                 session.run(Sample("given", None, {n: np.asarray(v) for n, v in given.items()}))
             return session.result()
-        for sample in _samples(session, source.signature, target.signature, level=level, sizes=sizes, seed=seed):
+        for sample in _samples(session, *seen, level=level, sizes=sizes, seed=seed, calls=calls):
             if session.late():
                 break
             session.run(sample)
@@ -157,12 +161,18 @@ def _samples(
     level: Level,
     sizes: Mapping[str, int] | None,
     seed: int,
+    calls: int,
 ) -> Iterator[Sample]:
-    """The inputs of all runs, made one at a time; the last ones only as long as the session wants more."""
+    """The inputs of all runs, made one at a time; the last ones only as long as the session wants more.
+
+    Where a run is some successive calls, they are those of all its calls.
+    """
 
     def made(plan: tuple[tuple[SampleKind, int, float], ...], batch: int | None = None) -> Iterator[Sample]:
         for kind, offset, factor in plan:
-            inputs = sample_inputs(source, kind=kind, seed=seed + offset, sizes=sizes, batch=batch, factor=factor)
+            seeds = [seed + offset + call * SEEDS_APART for call in range(max(1, calls))]
+            sets = [sample_inputs(source, kind=kind, seed=s, sizes=sizes, batch=batch, factor=factor) for s in seeds]
+            inputs = {name: np.stack([given[name] for given in sets]) for name in sets[0]} if calls else sets[0]
             yield Sample(kind, seed + offset, inputs, factor)
 
     yield from made(_FULL if level == "full" else _FAST)

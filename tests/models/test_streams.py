@@ -1,4 +1,9 @@
-"""Models that are called again and again with the state of the call before: silero-vad, with its branches and recurrence."""
+"""Models that are called again and again with the state of the call before.
+
+silero-vad, with its branches and recurrence, takes the state as an input; wake words in 8-bit integers keep it themselves.
+"""
+
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -7,6 +12,7 @@ import pytest
 import torch
 
 from mlconverter import Converter
+from mlconverter.formats.tflite.model import TFLiteModel
 from tests import zoo
 
 CALLS = 10
@@ -84,3 +90,76 @@ def test_state_over_ten_calls(member: str, rate: int, long: bool) -> None:
         kept = {name: got[output] for name, output in following.items()}
         ran += 1
     assert ran == CALLS
+
+
+# -- states that a file keeps itself -----------------------------------------------------------------------------------
+
+STREAM = 40
+"""Calls, so that even the longest memory of a wake word has seen what came first and has lost it again."""
+
+
+def variables(model: TFLiteModel) -> dict[str, str]:
+    """By name of a variable, the tensor that is assigned to it."""
+    graph = model.structure.subgraphs[0]
+    names = {o.outputs[0]: o.options.sharedName.decode() for o in graph.operators if o.op == "VAR_HANDLE"}
+    assigned = [o for o in graph.operators if o.op == "ASSIGN_VARIABLE"]
+    return {names[o.inputs[0]]: graph.tensors[o.inputs[1]].name for o in assigned}
+
+
+def loudness(call: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Features of sound that is now louder, now softer, now nothing like sound."""
+    rng = np.random.default_rng(call)
+    if call % 8 == 7:
+        return rng.integers(-128, 128, shape).astype(np.int8)
+    return np.clip(rng.normal(-90 + 60 * np.sin(call / 3), 40, shape), -128, 127).astype(np.int8)
+
+
+def one_verdict(converter: Converter) -> str:
+    """The verdict on all conversions so far."""
+    (verdict,) = {step.verification.verdict for step in converter.report.steps}
+    return verdict
+
+
+@pytest.mark.parametrize("member", zoo.members("pymicro-wakeword", ".tflite"))
+def test_wake_words(member: str, tmp_path: Path) -> None:
+    """Through ONNX into a file again: the same integers in the same states, call by call."""
+    path = zoo.model("pymicro-wakeword", member)
+    there = Converter(path, verify="full")
+    there.save(tmp_path / "wake.onnx")
+    back = Converter(tmp_path / "wake.onnx", verify="full")
+    made, original = back.to_tflite(), TFLiteModel.load(path)
+    assert one_verdict(there) == one_verdict(back) == "verified"
+    assert made.signature == original.signature
+    operators = [{o.op for o in m.structure.subgraphs[0].operators} for m in (made, original)]
+    assert operators[0] - operators[1] <= {"SPLIT"}
+    kept, was = variables(made), variables(original)
+    assert kept.keys() == was.keys() and len(kept) == 6
+    (spec,) = original.signature.inputs
+    moved = set()
+    with made.runner(num_threads=1) as got, original.runner(num_threads=1) as want:
+        for call in range(STREAM):
+            given = {spec.name: loudness(call, spec.concrete())}
+            for (name, result), expected in zip(got.run(given).items(), want.run(given).values(), strict=True):
+                np.testing.assert_array_equal(result, expected, name)
+        for call in range(STREAM):
+            given = {spec.name: loudness(call, spec.concrete())}
+            now, then = got.intermediates(given), want.intermediates(given)
+            for name in kept:
+                np.testing.assert_array_equal(now[kept[name]], then[was[name]], name)
+                moved.update([name] if np.ptp(now[kept[name]]) else [])
+    assert moved == kept.keys()
+
+
+@pytest.mark.parametrize("member", zoo.members("pymicro-wakeword", ".tflite"))
+def test_wake_words_as_modules(member: str) -> None:
+    path = zoo.model("pymicro-wakeword", member)
+    converter = Converter(path, verify="full")
+    module = converter.to_torch()
+    assert one_verdict(converter) == "verified"
+    (spec,) = converter.signature.inputs
+    with TFLiteModel.load(path).runner(num_threads=1) as want, torch.no_grad():
+        for call in range(STREAM):
+            x = loudness(call, spec.concrete())
+            (expected,) = want.run({spec.name: x}).values()
+            assert np.abs(module(torch.from_numpy(x)).numpy().astype(int) - expected).max() <= 1
+    assert bytes(converter.to_origin_type(module)) == path.read_bytes()

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from mlconverter.formats.tflite.structure import Model
+from mlconverter.hub.states import STATES_KEY
 
 NAME = "mlconverter"
 """What a file is described by that nothing else is known of."""
@@ -68,8 +69,9 @@ def attach(file: io.BytesIO, files: Mapping[str, bytes]) -> None:
 
 
 def about_onnx(model: ir.Model) -> About:
-    """What an ONNX model says of itself, for a TFLite file."""
-    found: dict[str, bytes] = dict(_bytes_of(key, text) for key, text in model.metadata_props.items())
+    """What an ONNX model says of itself, for a TFLite file, whose variables say themselves what is kept."""
+    said = {key: text for key, text in model.metadata_props.items() if key != STATES_KEY}
+    found: dict[str, bytes] = dict(_bytes_of(key, text) for key, text in said.items())
     files = {name.removeprefix(_FILE): found.pop(name) for name in list(found) if name.startswith(_FILE)}
     origin = " ".join(filter(None, (model.producer_name, model.producer_version)))
     made_by = NAME if model.producer_name in (None, "", NAME) else f"{NAME}, from a model by {origin}"

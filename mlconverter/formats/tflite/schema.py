@@ -37,9 +37,11 @@ OPTIONS = {
     "ADD": "Add",
     "ARG_MAX": "ArgMax",
     "ARG_MIN": "ArgMin",
+    "ASSIGN_VARIABLE": "AssignVariable",
     "AVERAGE_POOL_2D": "Pool2D",
     "BATCH_MATMUL": "BatchMatMul",
     "BUCKETIZE": "Bucketize",
+    "CALL_ONCE": "CallOnce",
     "CONCATENATION": "Concatenation",
     "CONV_2D": "Conv2D",
     "CONV_3D": "Conv3D",
@@ -102,6 +104,7 @@ OPTIONS = {
     "TRANSPOSE_CONV": "TransposeConv",
     "UNIQUE": "Unique",
     "UNPACK": "Unpack",
+    "VAR_HANDLE": "VarHandle",
     "WHILE": "While",
 }
 """Which options table an operator reads, for operators that have options. Another table than that counts as absent."""

@@ -100,7 +100,7 @@ def write(
 
 def _extents(subgraphs: Sequence[Subgraph], count: int, start: int) -> tuple[list[Extent], int]:
     """Where each constant comes to stand, and where the file ends."""
-    sizes = {t.buffer: t.size * np.dtype(t.dtype).itemsize for s in subgraphs for t in s.tensors}
+    sizes = {t.buffer: t.size * np.dtype(t.dtype).itemsize for s in subgraphs for t in s.tensors if t.buffer}
     extents, end = [], start
     for number in range(1, count + 1):
         offset = -(-end // ALIGNMENT) * ALIGNMENT

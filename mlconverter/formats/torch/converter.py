@@ -131,7 +131,7 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
 
         exported = self._hubs.get((options.having(io_layout=None).conversion, self._state()))
         if exported is not None:
-            return exported.signature  # an export knows which of the names that were given are the same size
+            return exported.signature.without_states  # an export knows which of the names that were given are the same size
         inputs = example_inputs(self._module, self._input_shape, options.input_names)
         return self._laid_out(observed_signature(self._module, inputs, options))
 

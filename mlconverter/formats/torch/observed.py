@@ -16,6 +16,7 @@ from mlconverter.formats.torch.free_batch import with_free_batch
 from mlconverter.formats.torch.inputs import ExampleInput
 from mlconverter.formats.torch.outputs import flatten, output_names
 from mlconverter.formats.torch.state import evaluating
+from mlconverter.formats.torch.states import as_before
 from mlconverter.options import ConvertOptions
 from mlconverter.signature import Dim, IOSignature, TensorSpec
 
@@ -60,7 +61,8 @@ def result_of(module: nn.Module, inputs: Sequence[ExampleInput]) -> Any:
         SignatureError: it does not run on them.
     """
     try:
-        return module(*[i.example.clone() for i in inputs])  # a forward may write into what it is given
+        with as_before(module):
+            return module(*[i.example.clone() for i in inputs])  # a forward may write into what it is given
     except Exception as error:  # whatever somebody's forward raises
         shapes = ", ".join(f"{i.name}: {tuple(i.example.shape)}" for i in inputs)
         reason = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"

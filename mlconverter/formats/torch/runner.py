@@ -13,7 +13,7 @@ from mlconverter.errors import SignatureError
 from mlconverter.formats.torch.arrays import to_numpy, to_tensor
 from mlconverter.formats.torch.outputs import flatten
 from mlconverter.formats.torch.state import device_of, evaluating
-from mlconverter.formats.torch.states import reset_states, states_of
+from mlconverter.formats.torch.states import as_before, states_of
 from mlconverter.signature import IOSignature
 from mlconverter.verification import BaseRunner, check_inputs
 
@@ -25,7 +25,7 @@ QUANTIZED_KEY = "mlconverter.quantized"
 
 
 class TorchRunner(BaseRunner):
-    """A module in ``eval()`` mode; the mode that it was in is put back after each run.
+    """A module in ``eval()`` mode; the mode that it was in is put back after each run, and what it keeps from call to call.
 
     Args:
         module: called with its inputs by position, in the order of the signature.
@@ -35,6 +35,7 @@ class TorchRunner(BaseRunner):
     def __init__(self, module: nn.Module, signature: IOSignature) -> None:
         super().__init__(f"torch {torch.__version__}", signature)
         self._module = module
+        self._held: list[torch.Tensor] | None = None  # what its states are for the next run; None for the first one
 
     @property
     def keeps_state(self) -> bool:
@@ -43,7 +44,7 @@ class TorchRunner(BaseRunner):
 
     def reset(self) -> None:
         """Forget all calls."""
-        reset_states(self._module)
+        self._held = None
 
     def _run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         outputs = flatten(self._call(inputs))
@@ -52,8 +53,13 @@ class TorchRunner(BaseRunner):
     def _call(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Any:
         device = device_of(self._module)
         arguments = [to_tensor(inputs[name]).to(device) for name in self.signature.input_names]
-        with evaluating(self._module), torch.no_grad():
-            return self._module(*arguments)
+        with evaluating(self._module), torch.no_grad(), as_before(self._module) as states:
+            held = [state.initial for state in states] if self._held is None else self._held
+            for state, value in zip(states, held, strict=True):
+                state.value = value.clone()
+            results = self._module(*arguments)
+            self._held = [state.value for state in states]
+            return results
 
     def intermediates(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         """Values of a converted module by the names that they have in the graph that it was made of."""

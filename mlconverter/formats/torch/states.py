@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from torch import fx, nn
@@ -23,3 +25,17 @@ def reset_states(module: nn.Module) -> None:
     """Let the next call of a module be the first one."""
     for state in states_of(module):
         state.reset()
+
+
+@contextmanager
+def as_before(module: nn.Module) -> Iterator[list[State]]:
+    """The states of a module, which are afterwards what they were before, whatever calls of it leave in them."""
+    states = states_of(module)
+    before = [state.value for state in states]
+    try:
+        for state in states:
+            state.value = state.value.clone()  # what is kept is written in its place
+        yield states
+    finally:
+        for state, value in zip(states, before, strict=True):
+            state.value = value

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 import torch
 from torch import nn
 
 from mlconverter.errors import ConversionError, MissingDependencyError
+from mlconverter.formats.torch.arrays import to_numpy
+from mlconverter.formats.torch.carried import Carried, state_input
 from mlconverter.formats.torch.exporters import Exported, by_export, by_tracing
 from mlconverter.formats.torch.free_batch import with_free_batch
 from mlconverter.formats.torch.graph_names import name_border, name_sizes
@@ -18,12 +21,17 @@ from mlconverter.formats.torch.module import as_stored
 from mlconverter.formats.torch.observed import border_names, result_of
 from mlconverter.formats.torch.outputs import Flat, output_names
 from mlconverter.formats.torch.state import evaluating
+from mlconverter.formats.torch.states import states_of
 from mlconverter.formats.torch.trace_check import trace_failure
 from mlconverter.hub.io import signature_of
 from mlconverter.hub.model import ROLE_KEY, HubModel
 from mlconverter.hub.normalise import mark_weights, normalise
+from mlconverter.hub.states import say_states, with_states
 from mlconverter.hub.walk import graphs
 from mlconverter.options import ConvertOptions
+
+if TYPE_CHECKING:
+    from mlconverter.formats.torch.from_onnx.runtime import State
 
 Exporter = Callable[[Flat, list[ExampleInput], int | None], Exported]
 
@@ -66,7 +74,7 @@ def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOption
     failed: list[tuple[_Attempt, str]] = []
     with evaluating(module), torch.no_grad():
         names = border_names(output_names(result_of(module, inputs)), inputs, options)
-        flat = Flat(as_stored(module))
+        flat = (Carried if states_of(module) else Flat)(as_stored(module))
         for attempt in _attempts(inputs, options):
             try:
                 hub = _exported(attempt, flat, names, options)
@@ -84,13 +92,16 @@ def _exported(attempt: _Attempt, flat: Flat, names: tuple[str, ...], options: Co
     Raises:
         ConversionError: it gives none, or one that is not right.
     """
+    states = flat.states if isinstance(flat, Carried) else []
+    inputs = [*attempt.inputs, *(state_input(state, attempt.inputs[0]) for state in states)]
     try:
-        exported = attempt.exporter(flat, attempt.inputs, options.opset)
+        exported = attempt.exporter(flat, inputs, options.opset)
     except ConversionError:
         raise
     except Exception as error:  # exporters raise whatever goes wrong inside them
         raise ConversionError(_first_line(error)) from error
-    hub = _finished(flat.module, exported, attempt.inputs, names, options)
+    hub = _finished(flat.module, exported, inputs, (*names, *(state.names[1] for state in states)), options)
+    hub = _with_states(hub, states) if states else hub
     reason = trace_failure(flat, hub) if attempt.exporter is by_tracing else None
     if reason is not None:
         raise ConversionError(reason)
@@ -140,6 +151,13 @@ def _finished(
     name_border(model.graph, [*(i.name for i in inputs), *names])
     signature = signature_of(model).laid_out("channels_first")
     return HubModel(model, signature, notes=(*exported.notes, *same))
+
+
+def _with_states(hub: HubModel, states: list[State]) -> HubModel:
+    """The model with a note of which inputs and outputs are states, and what those are before the first call."""
+    signature = replace(hub.signature, states=tuple(state.names for state in states))
+    say_states(hub.model, signature, {state.names[0]: to_numpy(state.initial) for state in states})
+    return replace(hub, signature=with_states(signature, hub.model.metadata_props))
 
 
 def _role(parameters: Mapping[str, nn.Parameter], name: str) -> str:

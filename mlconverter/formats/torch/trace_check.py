@@ -8,6 +8,7 @@ large, with other sizes of free dimensions and two batches. One that differs is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,9 +45,10 @@ def trace_failure(module: Flat, hub: HubModel) -> str | None:
         module: the module, as it was traced.
         hub: what the trace became.
     """
+    signature = replace(hub.signature, states=())  # of one call by itself, whatever the call before has left
     try:
-        with TorchRunner(module, hub.signature) as source, formats["onnx"]._runner(to_proto(hub.model), hub.signature) as target:
-            result = verify_runners(source, target, target_format="onnx", inputs=list(_probes(hub.signature)))
+        with TorchRunner(module, signature) as source, formats["onnx"]._runner(to_proto(hub.model), signature) as target:
+            result = verify_runners(source, target, target_format="onnx", inputs=list(_probes(signature)))
     except MLConverterError as error:
         return f"the recorded run cannot be judged: {error}"
     return None if result else f"the recorded run is not what the module computes on other inputs: {result.reason}"

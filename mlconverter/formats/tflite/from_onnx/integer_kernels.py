@@ -34,7 +34,7 @@ REORDERS = frozenset(("TRANSPOSE", "RESHAPE", "SQUEEZE", "EXPAND_DIMS"))
 """Those that integers may go through on their way to an output."""
 
 SIXTEEN_BITS = frozenset(
-    "CONV_2D DEPTHWISE_CONV_2D FULLY_CONNECTED ADD MUL RESHAPE TRANSPOSE PAD MAX_POOL_2D CONCATENATION".split()
+    "CONV_2D DEPTHWISE_CONV_2D FULLY_CONNECTED ADD MUL RESHAPE TRANSPOSE STRIDED_SLICE PAD MAX_POOL_2D CONCATENATION".split()
 )
 """Operators with a kernel for 16 bits."""
 

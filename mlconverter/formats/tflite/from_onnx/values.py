@@ -273,11 +273,11 @@ class Graph:
     outputs: list[Wire]
 
     def needed(self) -> list[Operation]:
-        """The operators that the outputs depend on."""
+        """The operators that the outputs depend on, and those that give nothing, since they do something."""
         wanted = set(self.outputs)
         found = []
         for operation in reversed(self.operations):
-            if not wanted.isdisjoint(operation.outputs):
+            if not operation.outputs or not wanted.isdisjoint(operation.outputs):
                 wanted.update(i for i in operation.inputs if i is not None)
                 found.append(operation)
         return found[::-1]

@@ -208,11 +208,12 @@ class Builder:
 
     # -- states ----------------------------------------------------------------------------------------------------
 
-    def state(self, name: str, value: ir.Value) -> Tensor:
-        """Read what the call before has left of a state."""
+    def state(self, name: str, value: ir.Value, output: str) -> Tensor:
+        """Read what the call before has left of a state, which goes out by the name of an output."""
         shape = [dim_of(d) for d in value.shape or ()]
         fixed, dtype = tuple(d if isinstance(d, int) else 1 for d in shape), DTYPES[numpy_name(value.dtype)]
-        layer = runtime.State(fixed, str(dtype).removeprefix("torch."), bool(shape) and not isinstance(shape[0], int))
+        batched = bool(shape) and not isinstance(shape[0], int)
+        layer = runtime.State(fixed, str(dtype).removeprefix("torch."), batched, (name, output))
         path = self.states[name] = self._free_path(dotted(name))
         self._attach(self.root, path, layer)
         return cast(Tensor, self.tracer.create_proxy("call_module", path, (self.first_input,), {}))

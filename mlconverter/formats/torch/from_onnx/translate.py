@@ -79,7 +79,7 @@ class Translation:
             self.values[value] = placeholder if self.outer is not None else self._checked(placeholder, value)
         kept = {value.name: value for value in self.graph.inputs if value.name in self.states}
         for name, value in kept.items():
-            self.values[value] = self._known(self.builder.state(name or "", value), value)
+            self.values[value] = self._known(self.builder.state(name or "", value, self.states[name or ""]), value)
         for node in self.graph:
             self._translate(node)
         goes = {output: name for name, output in self.states.items()}

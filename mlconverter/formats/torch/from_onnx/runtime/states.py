@@ -15,15 +15,18 @@ class State(nn.Module):
         shape: of the value.
         dtype: of the value, as torch calls it.
         batched: whether its first axis is the batch; of another size than before, a call is the first one.
+        names: of the input and the output that it was in the graph from which the module was converted.
     """
 
     _is_impure = True  # for torch.fx: calling it does something, whether its result is used or not
     initial: torch.Tensor
     value: torch.Tensor
 
-    def __init__(self, shape: tuple[int, ...], dtype: str, batched: bool = False) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], dtype: str, batched: bool = False, names: tuple[str, str] = ("state", "state_next")
+    ) -> None:
         super().__init__()
-        self.shape, self.dtype, self.batched = shape, dtype, batched
+        self.shape, self.dtype, self.batched, self.names = shape, dtype, batched, names
         self.register_buffer("initial", torch.zeros(shape, dtype=getattr(torch, dtype)))
         self.register_buffer("value", torch.zeros(shape, dtype=getattr(torch, dtype)), persistent=False)
 
@@ -50,4 +53,4 @@ class State(nn.Module):
 
     def extra_repr(self) -> str:
         """What stands between the brackets."""
-        return f"{self.shape}, {self.dtype!r}, {self.batched}"
+        return f"{self.shape}, {self.dtype!r}, {self.batched}, {self.names}"
