@@ -16,7 +16,7 @@ from mlconverter.formats.tflite.signature import Border, border_of
 from mlconverter.formats.tflite.structure import NUMPY_DTYPES, Model, Tensor
 from mlconverter.formats.tflite.to_onnx.builder import IR_VERSION, Builder
 from mlconverter.formats.tflite.to_onnx.operands import Op
-from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, IGNORED_ACTIVATIONS, translates
+from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, IGNORED_ACTIVATIONS, RECURRENT, translates
 from mlconverter.formats.tflite.to_onnx.spectra import TAKES_APART
 from mlconverter.formats.tflite.to_onnx.translate import File, Translation
 from mlconverter.formats.tflite.to_onnx.variables import HANDLING, State, states_of
@@ -33,10 +33,13 @@ FAMILIES = (
     "conv",
     "elementwise",
     "joining",
+    "lstm",
+    "lstm_basic",
     "matmul",
     "padding",
     "places",
     "pool",
+    "recurrent",
     "reduce",
     "reduce_window",
     "resize",
@@ -49,6 +52,7 @@ FAMILIES = (
     "stablehlo_places",
     "stablehlo_products",
     "storage",
+    "svdf",
     "variables",
 )
 """The modules that register translators."""
@@ -113,7 +117,7 @@ def _refusal(op: Op) -> str | None:
         if tensor is not None and (reason := _tensor_refusal(op, tensor)):
             return reason
     activation = getattr(op.options, "fusedActivationFunction", 0)
-    if activation not in ACTIVATIONS:
+    if activation not in ACTIVATIONS and op.key not in RECURRENT:
         return f"fused activation {IGNORED_ACTIVATIONS.get(activation, activation)}, which LiteRT's kernels do not compute"
     translator = translates.find(op.key, op.version)
     assert translator is not None
