@@ -14,9 +14,10 @@ from mlconverter.formats.tflite.metadata import about_file, say
 from mlconverter.formats.tflite.schema import load
 from mlconverter.formats.tflite.signature import Border, border_of
 from mlconverter.formats.tflite.structure import NUMPY_DTYPES, Model, Tensor
-from mlconverter.formats.tflite.to_onnx.builder import IR_VERSION, Builder
+from mlconverter.formats.tflite.to_onnx.builder import IR_VERSION, SIXTEEN_BITS, Builder
 from mlconverter.formats.tflite.to_onnx.operands import Op
 from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, IGNORED_ACTIVATIONS, RECURRENT, translates
+from mlconverter.formats.tflite.to_onnx.pairs import keep_pairs
 from mlconverter.formats.tflite.to_onnx.spectra import TAKES_APART
 from mlconverter.formats.tflite.to_onnx.translate import File, Translation
 from mlconverter.formats.tflite.to_onnx.variables import HANDLING, State, states_of
@@ -158,6 +159,8 @@ def _built(file: File, border: Border) -> HubModel:
     )
     model = ir.Model(graph, ir_version=IR_VERSION, producer_name="mlconverter")
     drop_unused(model)  # real numbers that stand for integers which are only moved
+    if b.opset >= SIXTEEN_BITS:
+        keep_pairs(model)
     say(about_file(file.model), model)
     hub = HubModel(model, _with_states(border, states), b.links)
     say_states(model, hub.signature, {state.input.name: state.initial for state in states})

@@ -125,7 +125,9 @@ class Cell:
         for gate in roles.gates:
             terms = [b.emit("MatMul", b.ask(x, order), _matrix(b, four[gate])) for x, four in roles.data]
             if not roles.normalised:
-                terms.append(_weight(b, self._bias(gate)))
+                bias = _weight(b, self._bias(gate))
+                # ONNX Runtime flattens what it makes one Gemm of, and then loses the zero point of integers.
+                terms.append(bias if self.grids is REAL else b.emit("Unsqueeze", bias, b.ints(range(len(order) - 1))))
             value = terms[0]
             for term in terms[1:]:
                 value = b.emit("Add", value, term)
@@ -134,9 +136,7 @@ class Cell:
             parts.append((rounded(b, value, self.grids.sums[gate]), recurrent.dims[0]))
         return parts
 
-    def step(
-        self, b: Builder, there: Sequence[ir.Value], before: Sequence[ir.Value]
-    ) -> tuple[Sequence[ir.Value], ir.Value]:
+    def step(self, b: Builder, there: Sequence[ir.Value], before: Sequence[ir.Value]) -> tuple[Sequence[ir.Value], ir.Value]:
         """One step: from the sums, what was given before and the cells to the states after it and the output."""
         (hidden, cells), grids = before, self.grids
         sums = dict(zip(self.roles.gates, there, strict=True))

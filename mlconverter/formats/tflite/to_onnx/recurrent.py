@@ -138,9 +138,7 @@ def _direction(b: Builder, op: Op, layer: Layer, *, backwards: bool) -> Stored:
         given = b.emit("Add", b.emit("MatMul", x, b.emit("Transpose", weights, perm=[1, 0])), bias)
         recurrent = _matrix(b, layer.recurrent)
 
-        def step(
-            inner: Builder, there: list[ir.Value], before: list[ir.Value]
-        ) -> tuple[list[ir.Value], ir.Value]:
+        def step(inner: Builder, there: list[ir.Value], before: list[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
             value = _step(inner, there[0], before[0], recurrent, op)
             return [value], value
 

@@ -141,7 +141,9 @@ def plain_weights(*positions: int) -> Check:
                 continue
             if tensor.dtype not in ("float32", "float16") and tensor.grid is None:
                 return f"'{tensor.name}' of plain {tensor.dtype}"
-            if tensor.grid is not None and (tensor.dtype == "uint8" or tensor.grid.axis is not None or any(tensor.grid.zero_point)):
+            if tensor.grid is not None and (
+                tensor.dtype == "uint8" or tensor.grid.axis is not None or any(tensor.grid.zero_point)
+            ):
                 return f"'{tensor.name}' is not symmetric around zero with one scale, which LiteRT takes it for"
         return None
 

@@ -16,7 +16,13 @@ from mlconverter.signature import Quantization
 _INTEGERS = {"data": ("int8",), "features": ("int8",), "time": ("int16",), "state": ("int16",), "output": ("int8",)}
 """The integer kernel's dtypes."""
 
-_REALS = {"data": ("float32",), "features": ("float32", "int8"), "time": ("float32", "int8"), "state": ("float32",), "output": ("float32",)}
+_REALS = {
+    "data": ("float32",),
+    "features": ("float32", "int8"),
+    "time": ("float32", "int8"),
+    "state": ("float32",),
+    "output": ("float32",),
+}
 """Those of the others."""
 
 
