@@ -54,6 +54,8 @@ def _dtypes(op: Op) -> str | None:
         return f"{x.dtype} data"
     if output.dtype != x.dtype:
         return f"{x.dtype} data, and {output.dtype} comes out"
+    if x.dtype == "float32" and not op.options.fusedActivationFunction:
+        return "no fused activation, without which LiteRT's kernel leaves out what the cells are"
     return None
 
 
@@ -191,7 +193,7 @@ def _state(b: Builder, op: Op, position: int) -> Operand:
     return b.variables[op.tensor(position).index]
 
 
-_ACTIVATIONS = {0: "Affine", 1: "Relu", TANH: "Tanh"}
+_ACTIVATIONS = {1: "Relu", TANH: "Tanh"}
 """Activations that ONNX's own node has, by their number in the schema."""
 
 
@@ -207,7 +209,6 @@ def _node(b: Builder, op: Op, cell: Cell, order: tuple[int, ...], *, backwards: 
     bias = [b.ask(_known(roles.biases[gate]), weight=True) for gate in _IOFC]
     zero = b.array(np.zeros(4 * units, np.float32))
     name = _ACTIVATIONS[cell.activation]
-    scales = {"activation_alpha": [1.0, 1.0], "activation_beta": [0.0, 0.0]} if name == "Affine" else {}
     y, *last = b.emit_several(
         "LSTM",
         3,
@@ -221,7 +222,6 @@ def _node(b: Builder, op: Op, cell: Cell, order: tuple[int, ...], *, backwards: 
         hidden_size=units,
         activations=["Sigmoid", name, name],
         direction="reverse" if backwards else "forward",
-        **scales,
     )
     return [b.emit("Squeeze", value, one) for value in last], b.emit("Squeeze", y, b.ints([1]))
 

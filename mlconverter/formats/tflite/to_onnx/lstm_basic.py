@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 
 from mlconverter.formats.tflite.layout import logical
 from mlconverter.formats.tflite.structure import Tensor
@@ -78,13 +79,20 @@ def lstm(b: Builder, op: Op, *operands: Operand | None) -> Operand | Stored | li
         rounded(b, b.emit("Tanh" if i == 1 else "Sigmoid", part), unit) for i, part in enumerate(parts)
     )
     kept = rounded(b, b.emit("Mul", forget, b.ask(cell)), cells)
-    after = rounded(b, b.emit("Add", kept, rounded(b, b.emit("Mul", fresh, candidate), cells)), cells)
+    added = rounded(b, _outwards(b, op, rounded(b, b.emit("Mul", fresh, candidate), unit)), cells)
+    after = rounded(b, b.emit("Add", kept, added), cells)
     given = rounded(b, b.emit("Mul", shown, rounded(b, b.emit("Tanh", after), unit)), unit)
+    given = _outwards(b, op, given)
     results = [Stored(given, logical(2)), Stored(after, logical(2))]
     kept_states: list[Operand | Stored] = []
     for (position, output), result in zip(_STATES, results, strict=True):
         kept_states.append(_kept(b, op, position, output, result))
     return [*kept_states, Stored(together, logical(2)), Stored(gates, logical(2))]
+
+
+def _outwards(b: Builder, op: Op, value: ir.Value) -> ir.Value:
+    """A value that is rounded a second time: the integer kernel rounds halves, which are many then, away from zero."""
+    return b.emit("Mul", value, b.scalar(1 + 2.0**-20, "float32")) if op.quantized else value
 
 
 def _kept(b: Builder, op: Op, position: int, output: int, result: Stored) -> Operand | Stored:

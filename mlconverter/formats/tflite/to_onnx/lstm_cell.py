@@ -145,7 +145,7 @@ class Cell:
         if INPUT in sums:
             fresh = self._gate(b, INPUT, sums, hidden, cells)
         else:
-            fresh = rounded(b, b.emit("Sub", b.scalar(np.float32(1), "float32"), forget), grids.unit)
+            fresh = rounded(b, b.emit("Sub", b.scalar(1.0, "float32"), forget), grids.unit)
         kept = rounded(b, b.emit("Mul", forget, cells), grids.cell)
         cells = b.emit("Add", kept, rounded(b, b.emit("Mul", fresh, candidate), grids.cell))
         cells = rounded(b, cells, grids.cell)
@@ -232,7 +232,7 @@ def _clipped(b: Builder, value: ir.Value, low: float, high: float) -> ir.Value:
 def _whole_limit(limit: float, grid: Quantization | None, dtype: str) -> int:
     """A limit in steps of a grid, as the integer kernel cuts it off."""
     assert grid is not None
-    return int(min(np.float32(limit) / np.float32(grid.scale[0]), np.iinfo(dtype).max))
+    return min(int(np.float32(limit) / np.float32(grid.scale[0])), int(np.iinfo(dtype).max))
 
 
 def _bounds(limit: float, grid: Quantization | None, dtype: str) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_rank, translates
 from mlconverter.formats.tflite.to_onnx.steps import (
+    Values,
     activated,
     carried,
     keeps,
@@ -67,9 +68,17 @@ def sequence_rnn(b: Builder, op: Op, x: Operand, weights: Operand, recurrent: Op
 
 
 def _auxiliary(op: Op) -> str | None:
-    fw, bw = op.input(10), op.input(11)
-    if (fw is None) != (bw is None) or (fw is not None and op.input(9) is None):
+    fw, bw, auxiliary = op.input(10), op.input(11), op.input(9)
+    time_major, small = op.options.timeMajor, op.tensor(1).dtype == "int8"
+    if (fw is None) != (bw is None) or (fw is not None and auxiliary is None):
         return "auxiliary weights for one direction, or without an auxiliary input"
+    if auxiliary is not None and fw is None and not time_major:
+        return "an auxiliary input instead of the input with the batch first, which LiteRT does not read"
+    plain = fw is not None and not time_major and not small
+    if auxiliary is not None and auxiliary.shape[-1] != op.tensor(0).shape[-1] and not plain:
+        return "an auxiliary input of another size than the input, past whose end LiteRT reads"
+    if small and time_major:
+        return "8-bit weights with the time first, where LiteRT runs a sequence as often as it has steps"
     return None
 
 
@@ -138,7 +147,7 @@ def _direction(b: Builder, op: Op, layer: Layer, *, backwards: bool) -> Stored:
         given = b.emit("Add", b.emit("MatMul", x, b.emit("Transpose", weights, perm=[1, 0])), bias)
         recurrent = _matrix(b, layer.recurrent)
 
-        def step(inner: Builder, there: list[ir.Value], before: list[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
+        def step(inner: Builder, there: Values, before: Values) -> tuple[Values, ir.Value]:
             value = _step(inner, there[0], before[0], recurrent, op)
             return [value], value
 

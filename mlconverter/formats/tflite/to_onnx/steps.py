@@ -21,7 +21,9 @@ TANH, SIGN_BIT = 4, 5
 TIME_FIRST = (1, 0, 2)
 """The order of a sequence whose file has the batch first and which the graph has by time."""
 
-Step = Callable[[Builder, Sequence[ir.Value], Sequence[ir.Value]], tuple[Sequence[ir.Value], ir.Value]]
+Values = Sequence[ir.Value]
+
+Step = Callable[[Builder, Values, Values], tuple[Values, ir.Value]]
 """Writes one step: from what the sequences have there and the states before it to the states after it and the output."""
 
 

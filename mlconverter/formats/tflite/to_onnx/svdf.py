@@ -66,7 +66,7 @@ def svdf(b: Builder, op: Op, x: Operand, features: Operand, time: Operand, bias:
     if bias is not None:
         value = b.emit("Add", value, b.ask(_sums(op, bias), weight=True))
     later = b.emit("Slice", row, b.ints([1]), b.ints([INT64_MAX]), b.ints([2]))
-    shifted = b.emit("Pad", later, b.ints([0, 0, 0, 0, 0, 1]), b.scalar(np.float32(0), "float32"))
+    shifted = b.emit("Pad", later, b.ints([0, 0, 0, 0, 0, 1]), b.scalar(0.0, "float32"))
     carried(b, op, 4, b.emit("Reshape", shifted, b.ints([0, filters * memory])))
     # The integer kernel leaves its activation to the limits of the output.
     return Stored(value if op.quantized else activated(b, value, op.options.fusedActivationFunction), logical(2))
