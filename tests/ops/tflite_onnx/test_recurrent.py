@@ -8,9 +8,11 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
+from mlconverter import Converter
 from mlconverter.errors import UnsupportedOpsError
 from mlconverter.formats.tflite.runner import LiteRTRunner
 from mlconverter.formats.tflite.to_onnx.convert import convert
+from mlconverter.formats.torch.runner import TorchRunner
 from mlconverter.hub.states import initial_states
 from tests.ops.tflite_onnx.cases_recurrent import CASES, Recurrent
 from tests.ops.tflite_onnx.files import File
@@ -42,6 +44,16 @@ def successive(hub) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
     return run
 
 
+def fed(runner: LiteRTRunner, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    feeds = {}
+    for spec in runner.signature.inputs:
+        values = rng.uniform(-2, 2, spec.concrete()).astype(np.float32)
+        if spec.quantization is not None:
+            values = np.round(values * 50 + spec.quantization.zero_point[0])
+        feeds[spec.name] = values.astype(spec.dtype)
+    return feeds
+
+
 def assert_close(got: dict[str, np.ndarray], want: dict[str, np.ndarray], case: Recurrent) -> None:
     assert list(got) == list(want)
     for name, expected in want.items():
@@ -61,13 +73,25 @@ def test_recurrent(case: Recurrent, batch: int):
     rng = np.random.default_rng(3)
     with LiteRTRunner(data) as runner:
         for _ in range(CALLS):
-            feeds = {}
-            for spec in runner.signature.inputs:
-                shape = spec.concrete()
-                real = rng.uniform(-2, 2, shape).astype(np.float32)
-                feeds[spec.name] = real if spec.dtype == "float32" else np.round(real * 50 + spec.quantization.zero_point[0])
-                feeds[spec.name] = feeds[spec.name].astype(spec.dtype)
+            feeds = fed(runner, rng)
             assert_close(run(feeds), runner.run(feeds), case)
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in CASES if not c.refused and "8-bit weights" not in c.id])
+def test_torch(case: Recurrent, tmp_path):
+    """The module remembers as LiteRT does, and starts anew where it is told to."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(written(case, 1))
+    converter = Converter(model_path=path, verify=False)
+    module = converter.to_torch()
+    rng = np.random.default_rng(3)
+    with LiteRTRunner(path) as runner, TorchRunner(module, runner.signature) as torch_runner:
+        for _ in range(2):
+            for _ in range(CALLS):
+                feeds = fed(runner, rng)
+                assert_close(torch_runner.run(feeds), runner.run(feeds), case)
+            runner.reset()
+            torch_runner.reset()
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in CASES if c.refused])
