@@ -40,6 +40,8 @@ OPTIONS = {
     "ASSIGN_VARIABLE": "AssignVariable",
     "AVERAGE_POOL_2D": "Pool2D",
     "BATCH_MATMUL": "BatchMatMul",
+    "BIDIRECTIONAL_SEQUENCE_LSTM": "BidirectionalSequenceLSTM",
+    "BIDIRECTIONAL_SEQUENCE_RNN": "BidirectionalSequenceRNN",
     "BUCKETIZE": "Bucketize",
     "CALL_ONCE": "CallOnce",
     "CONCATENATION": "Concatenation",
@@ -60,6 +62,7 @@ OPTIONS = {
     "L2_POOL_2D": "Pool2D",
     "LEAKY_RELU": "LeakyRelu",
     "LOCAL_RESPONSE_NORMALIZATION": "LocalResponseNormalization",
+    "LSTM": "LSTM",
     "MAX_POOL_2D": "Pool2D",
     "MEAN": "Reducer",
     "MIRROR_PAD": "MirrorPad",
@@ -76,6 +79,7 @@ OPTIONS = {
     "RESIZE_BILINEAR": "ResizeBilinear",
     "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighbor",
     "REVERSE_SEQUENCE": "ReverseSequence",
+    "RNN": "RNN",
     "SHAPE": "Shape",
     "SOFTMAX": "Softmax",
     "SPACE_TO_DEPTH": "SpaceToDepth",
@@ -101,7 +105,10 @@ OPTIONS = {
     "STRIDED_SLICE": "StridedSlice",
     "SUB": "Sub",
     "SUM": "Reducer",
+    "SVDF": "SVDF",
     "TRANSPOSE_CONV": "TransposeConv",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
+    "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNN",
     "UNIQUE": "Unique",
     "UNPACK": "Unpack",
     "VAR_HANDLE": "VarHandle",
@@ -301,6 +308,7 @@ class _Reader:
             outputs=_indices(operator.OutputsAsNumpy(), tensors),
             options=None if custom else _options(op, operator),
             custom_options=self._custom_options(operator) if custom else b"",
+            intermediates=_indices(operator.IntermediatesAsNumpy(), tensors),
         )
 
     def _custom_options(self, operator: Any) -> bytes:

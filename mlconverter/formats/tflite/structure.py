@@ -117,6 +117,7 @@ class Operator:
         outputs: tensor numbers.
         options: the schema's options object (``Conv2DOptionsT`` …) with defaults where the file has none, or ``None``.
         custom_options: the bytes that a custom operator reads its options from.
+        intermediates: tensor numbers of what it rounds on the way, of which only the grids are used.
     """
 
     index: int
@@ -127,6 +128,7 @@ class Operator:
     outputs: tuple[int, ...]
     options: Any
     custom_options: bytes = b""
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

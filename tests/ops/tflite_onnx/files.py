@@ -27,6 +27,11 @@ class File:
         self._codes: dict[tuple, int] = {}
         self._computed: list[int] = []
 
+    @property
+    def count(self) -> int:
+        """Number of tensors so far."""
+        return len(self._graph.tensors)
+
     def tensor(self, shape, dtype="float32", *, name=None, buffer=0, signature=None, quantization=None, variable=False) -> int:
         index = len(self._graph.tensors)
         self._graph.tensors.append(
@@ -63,12 +68,23 @@ class File:
         return index
 
     def op(
-        self, name, inputs, dtypes="float32", *, options=None, version=1, custom=None, shapes=None, names=None
+        self,
+        name,
+        inputs,
+        dtypes="float32",
+        *,
+        options=None,
+        version=1,
+        custom=None,
+        shapes=None,
+        names=None,
+        quantization=None,
+        intermediates=(),
     ) -> int | list[int]:
         """An operator; ``dtypes`` says how many outputs it has."""
         several = not isinstance(dtypes, str)
         outputs = [
-            self.tensor(shapes[i] if shapes else (), dtype, name=names[i] if names else None)
+            self.tensor(shapes[i] if shapes else (), dtype, name=names[i] if names else None, quantization=quantization)
             for i, dtype in enumerate(dtypes if several else [dtypes])
         ]
         if not shapes:
@@ -86,6 +102,7 @@ class File:
                 )
             )
         operator = schema.OperatorT(opcodeIndex=self._codes[code], inputs=list(inputs), outputs=outputs)
+        operator.intermediates = list(intermediates)
         if name is None:
             self._model.operatorCodes[self._codes[code]].customCode = custom
             operator.customOptions = np.frombuffer(options, np.uint8)
@@ -99,6 +116,10 @@ class File:
                     operator.builtinOptions2, operator.builtinOptions2Type = options, getattr(schema.BuiltinOptions2, kind)
         self._graph.operators.append(operator)
         return outputs if several else outputs[0]
+
+    def quantize(self, index: int, quantization: schema.QuantizationParametersT) -> None:
+        """Say what the integers of a tensor stand for."""
+        self._graph.tensors[index].quantization = quantization
 
     def subgraph(self, build: Callable[[], int | Sequence[int]], name="body") -> int:
         """A further subgraph, written by the same methods inside ``build``, which gives its outputs; its number."""

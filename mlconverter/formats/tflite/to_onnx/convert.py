@@ -15,9 +15,10 @@ from mlconverter.formats.tflite.schema import load
 from mlconverter.formats.tflite.signature import Border, border_of
 from mlconverter.formats.tflite.structure import NUMPY_DTYPES, Model, Tensor
 from mlconverter.formats.tflite.to_onnx import quantised
-from mlconverter.formats.tflite.to_onnx.builder import IR_VERSION, Builder
+from mlconverter.formats.tflite.to_onnx.builder import IR_VERSION, SIXTEEN_BITS, Builder
 from mlconverter.formats.tflite.to_onnx.operands import Op
-from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, IGNORED_ACTIVATIONS, translates
+from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, IGNORED_ACTIVATIONS, RECURRENT, translates
+from mlconverter.formats.tflite.to_onnx.pairs import keep_pairs
 from mlconverter.formats.tflite.to_onnx.spectra import TAKES_APART
 from mlconverter.formats.tflite.to_onnx.translate import File, Translation
 from mlconverter.formats.tflite.to_onnx.variables import HANDLING, State, states_of
@@ -34,10 +35,13 @@ FAMILIES = (
     "conv",
     "elementwise",
     "joining",
+    "lstm",
+    "lstm_basic",
     "matmul",
     "padding",
     "places",
     "pool",
+    "recurrent",
     "reduce",
     "reduce_window",
     "resize",
@@ -50,6 +54,7 @@ FAMILIES = (
     "stablehlo_places",
     "stablehlo_products",
     "storage",
+    "svdf",
     "variables",
 )
 """The modules that register translators."""
@@ -120,7 +125,7 @@ def _refusal(op: Op) -> str | None:
         if tensor is not None and (reason := _tensor_refusal(op, tensor)):
             return reason
     activation = getattr(op.options, "fusedActivationFunction", 0)
-    if activation not in ACTIVATIONS:
+    if activation not in ACTIVATIONS and op.key not in RECURRENT:
         return f"fused activation {IGNORED_ACTIVATIONS.get(activation, activation)}, which LiteRT's kernels do not compute"
     if reason := quantised.refusal(op):
         return reason
@@ -166,6 +171,8 @@ def _built(file: File, border: Border) -> HubModel:
     )
     model = ir.Model(graph, ir_version=IR_VERSION, producer_name="mlconverter")
     drop_unused(model)  # real numbers that stand for integers which are only moved
+    if b.opset >= SIXTEEN_BITS:
+        keep_pairs(model)
     say(about_file(file.model), model)
     hub = HubModel(model, _with_states(border, states), b.links)
     say_states(model, hub.signature, {state.input.name: state.initial for state in states})

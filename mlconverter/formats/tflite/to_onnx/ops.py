@@ -16,6 +16,12 @@ ACTIVATIONS = {0: "NONE", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6"}
 IGNORED_ACTIVATIONS = {4: "TANH", 5: "SIGN_BIT"}
 """Fused activations that the schema knows and LiteRT's kernels leave out without a word."""
 
+RECURRENT = frozenset(
+    "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN LSTM RNN SVDF UNIDIRECTIONAL_SEQUENCE_LSTM "
+    "UNIDIRECTIONAL_SEQUENCE_RNN".split()
+)
+"""Operators whose kernels compute those activations, too, and whose checks look at them."""
+
 
 def needs_constant(**inputs: int) -> Check:
     """A check that refuses nodes whose named inputs are not in the file: ``needs_constant(axis=1)``."""

@@ -59,7 +59,8 @@ def states_of(file: File, number: int, b: Builder) -> list[State]:
         else:
             b.variables[name] = file.constant(initial[name])
     for tensor in {t.index: t for op in ops for t in op.inputs if t is not None and t.is_variable}.values():
-        zero = 0 if tensor.grid is None else tensor.grid.zero_point[0]  # LiteRT sets them to what stands for zero
+        # LiteRT sets 8-bit ones to what stands for zero, and all others to zero bits.
+        zero = tensor.grid.zero_point[0] if tensor.grid is not None and tensor.dtype == "int8" else 0
         initial_value = np.full(tensor.shape, zero, tensor.dtype)
         found.append(_state(file, b, tensor.index, tensor.name or f"state_{tensor.index}", tensor, initial_value))
     return found

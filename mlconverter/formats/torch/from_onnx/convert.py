@@ -47,7 +47,8 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
     decided = roles.decide(model)
     builder = Builder()
     builder.decide_roles(lambda weight: decided[weight].kind if weight in decided else "parameter")
-    Translation(model, model.graph, builder, states=dict(hub.signature.states)).run()
+    outputs = hub.signature.output_names
+    Translation(model, model.graph, builder, states={came: outputs.index(goes) for came, goes in hub.signature.states}).run()
     links = builder.links
     names = {link.target for link in real}
     origins = compose((*(link for link in hub.links if link.target not in names), *compose(hub.links, real)), links)

@@ -50,7 +50,7 @@ class Translation:
         graph: its graph, or one of a node.
         builder: where the code is recorded.
         outer: the walk that met the node.
-        states: outputs that the next call is given, by the names of the inputs that they become.
+        states: positions of the outputs that the next call is given, by the names of the inputs that they become.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Translation:
         graph: ir.Graph,
         builder: Builder,
         outer: Translation | None = None,
-        states: Mapping[str, str] | None = None,
+        states: Mapping[str, int] | None = None,
     ) -> None:
         self.model, self.graph, self.builder, self.outer = model, graph, builder, outer
         self.states = states or {}
@@ -82,11 +82,10 @@ class Translation:
             self.values[value] = self._known(self.builder.state(name or "", value, self.states[name or ""]), value)
         for node in self.graph:
             self._translate(node)
-        goes = {output: name for name, output in self.states.items()}
-        for output in self.graph.outputs:
-            if output.name in goes:
-                self.builder.keep(goes[output.name], self.builder.tensor(self.value(output)))
-        given = [output for output in self.graph.outputs if output.name not in goes]
+        # By position: a value may be two outputs, which have one name then.
+        for name, position in self.states.items():
+            self.builder.keep(name, self.builder.tensor(self.value(self.graph.outputs[position])))
+        given = [output for i, output in enumerate(self.graph.outputs) if i not in self.states.values()]
         results = tuple(self.builder.tensor(self.value(output)).node for output in given)
         self.builder.graph.output(results if len(results) != 1 or self.outer is not None else results[0])
         # Nothing that is recorded has a side effect; what no output needs can go.
