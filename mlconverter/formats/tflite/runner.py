@@ -116,7 +116,7 @@ class LiteRTRunner(BaseRunner):
             graph = self._structure.subgraphs[0]
             indices = (i for operator in graph.operators for i in operator.outputs)
             # Asked for a handle, LiteRT ends the process.
-            tensors = [(graph.tensors[i].name, i) for i in indices if graph.tensors[i].dtype in NUMPY_DTYPES]
+            tensors = [(graph.tensors[i].label, i) for i in indices if graph.tensors[i].dtype in NUMPY_DTYPES]
             often = Counter(name for name, _ in tensors)  # a name that two tensors have tells neither
             return {name: np.array(self._interpreter.get_tensor(i)) for name, i in tensors if often[name] == 1} | {
                 name: np.array(self._interpreter.get_tensor(i)) for name, i in self._outputs.items()

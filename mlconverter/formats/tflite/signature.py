@@ -86,7 +86,7 @@ def _named(tensors: Sequence[Tensor], indices: Iterable[int], known: dict[str, i
     for index in indices:
         if index in covered:
             continue
-        name = base = tensors[index].name or f"tensor_{index}"
+        name = base = tensors[index].label
         number = 1
         while name in taken:
             number += 1

@@ -85,6 +85,11 @@ class Tensor:
     is_variable: bool = False
 
     @property
+    def label(self) -> str:
+        """Its name, or its number where it has none."""
+        return self.name or f"tensor_{self.index}"
+
+    @property
     def grid(self) -> Quantization | None:
         """How its integers stand for real numbers; ``None`` where it holds plain numbers."""
         return self.quantization if self.dtype in WHOLE_DTYPES else None

@@ -183,11 +183,11 @@ class Translation:
             # Integers are copied without a look at what they stand for; otherwise what was computed is rounded to them.
             grid = source if source is not None and op.key in COPIES else tensor.grid
             whole = self._b.quantize(first, grid, tensor.dtype)
-            self._b.name(whole, tensor.name, dims, tensor.dtype)
+            self._b.name(whole, tensor.label, dims, tensor.dtype)
             return self._b.held(tensor, dims, *whole)
         if isinstance(result, Runtime):
             return replace(result, name=tensor.name, grid=tensor.grid, stored_dtype=tensor.dtype)
-        self._b.name(first, tensor.name, dims, tensor.real_dtype)
+        self._b.name(first, tensor.label, dims, tensor.real_dtype)
         return Runtime(tensor.name, dims, tensor.real_dtype, orders, tensor.grid, None, tensor.dtype)
 
     def _operand(self, index: int) -> Operand | Variable:

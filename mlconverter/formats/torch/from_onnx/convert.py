@@ -47,8 +47,9 @@ def convert(hub: HubModel, options: ConvertOptions, source_hash: str) -> tuple[C
     decided = roles.decide(model)
     builder = Builder()
     builder.decide_roles(lambda weight: decided[weight].kind if weight in decided else "parameter")
-    outputs = hub.signature.output_names
-    Translation(model, model.graph, builder, states={came: outputs.index(goes) for came, goes in hub.signature.states}).run()
+    positions = {name: position for position, name in enumerate(hub.signature.output_names)}
+    states = {came: (goes, positions[goes]) for came, goes in hub.signature.states}
+    Translation(model, model.graph, builder, states=states).run()
     links = builder.links
     names = {link.target for link in real}
     origins = compose((*(link for link in hub.links if link.target not in names), *compose(hub.links, real)), links)

@@ -50,7 +50,7 @@ class Translation:
         graph: its graph, or one of a node.
         builder: where the code is recorded.
         outer: the walk that met the node.
-        states: positions of the outputs that the next call is given, by the names of the inputs that they become.
+        states: name and position of the outputs that the next call is given, by the names of the inputs that they become.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Translation:
         graph: ir.Graph,
         builder: Builder,
         outer: Translation | None = None,
-        states: Mapping[str, int] | None = None,
+        states: Mapping[str, tuple[str, int]] | None = None,
     ) -> None:
         self.model, self.graph, self.builder, self.outer = model, graph, builder, outer
         self.states = states or {}
@@ -79,13 +79,14 @@ class Translation:
             self.values[value] = placeholder if self.outer is not None else self._checked(placeholder, value)
         kept = {value.name: value for value in self.graph.inputs if value.name in self.states}
         for name, value in kept.items():
-            self.values[value] = self._known(self.builder.state(name or "", value, self.states[name or ""]), value)
+            self.values[value] = self._known(self.builder.state(name or "", value, self.states[name or ""][0]), value)
         for node in self.graph:
             self._translate(node)
         # By position: a value may be two outputs, which have one name then.
-        for name, position in self.states.items():
+        for name, (_, position) in self.states.items():
             self.builder.keep(name, self.builder.tensor(self.value(self.graph.outputs[position])))
-        given = [output for i, output in enumerate(self.graph.outputs) if i not in self.states.values()]
+        kept_places = {position for _, position in self.states.values()}
+        given = [output for i, output in enumerate(self.graph.outputs) if i not in kept_places]
         results = tuple(self.builder.tensor(self.value(output)).node for output in given)
         self.builder.graph.output(results if len(results) != 1 or self.outer is not None else results[0])
         # Nothing that is recorded has a side effect; what no output needs can go.
