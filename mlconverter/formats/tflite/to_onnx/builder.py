@@ -25,6 +25,9 @@ SIXTEEN_BITS = 21
 
 IR_VERSION = 10
 
+LARGEST_WHOLE = 2147483520
+"""The largest 32-bit integer that single precision has."""
+
 INT64_MAX = int(np.iinfo(np.int64).max)
 
 UNLIMITED = (-np.inf, np.inf)
@@ -117,14 +120,11 @@ class Builder:
             self._root.opset = SIXTEEN_BITS
         if dtype != "int32":
             return Stored(self.emit("QuantizeLinear", stored.value, *self._settings(grid, dtype)), stored.order)
-        # There is no QuantizeLinear to 32 bits, for which single precision would not do either.
-        steps = self.emit("Div", self.cast(stored.value, "float64"), self.scalar(float(np.float32(grid.scale[0])), "float64"))
-        whole = self.emit("Add", self.emit("Round", steps), self.scalar(grid.zero_point[0], "float64"))
-        limits = np.iinfo(dtype)
-        return Stored(
-            self.cast(self.emit("Clip", whole, self.scalar(limits.min, "float64"), self.scalar(limits.max, "float64")), dtype),
-            stored.order,
-        )
+        # There is no QuantizeLinear to 32 bits.
+        steps = self.emit("Round", self.emit("Div", stored.value, self.scalar(float(np.float32(grid.scale[0])), "float32")))
+        whole = self.emit("Add", steps, self.scalar(grid.zero_point[0], "float32")) if grid.zero_point[0] else steps
+        bounds = (self.scalar(sign * LARGEST_WHOLE, "float32") for sign in (-1, 1))
+        return Stored(self.cast(self.emit("Clip", whole, *bounds), dtype), stored.order)
 
     def dequantize(self, whole: ir.Value, grid: Quantization, dtype: str) -> ir.Value:
         """The real numbers that integers stand for; a grid's axis is a stored one."""
