@@ -173,9 +173,9 @@ def test_states_are_inputs_and_outputs_again(batch: int | str, wrapped: bool):
     assert same(session, want)
 
 
-@pytest.mark.parametrize("origin", ["onnx", "tflite"])
-def test_the_way_back(origin: str):
-    source = recurrence() if origin == "onnx" else Converter(recurrence(), verify=False).to_tflite()
+@pytest.mark.parametrize(("origin", "batch"), [("onnx", 1), ("onnx", N), ("tflite", 1)])
+def test_the_way_back(origin: str, batch: int | str):
+    source = recurrence(batch) if origin == "onnx" else Converter(recurrence(), verify=False).to_tflite()
     converter = Converter(source, verify="full")
     module = converter.to_torch()
     called(module, XS[:2])
