@@ -82,7 +82,8 @@ class Stepwise:
 
 def stepwise(source: Runner, target: Runner, inputs: Mapping[str, Array], tolerances: Tolerances) -> Stepwise | None:
     """Compare a quantised model operator by operator; ``None`` where these two cannot be, or have no such values."""
-    return _stepwise(source, target, inputs, tolerances) or _stepwise(source, target, inputs, tolerances, feed_target=True)
+    found = _stepwise(source, target, inputs, tolerances)
+    return _stepwise(source, target, inputs, tolerances, feed_target=True) if found is None else found
 
 
 def _stepwise(
