@@ -200,7 +200,7 @@ class Session:
         spread = self._own_spread(sample)
         judged = tuple(c or excused_by_steps(c, found, spread.get(c.name, 0.0)) for c in outputs)
         if all(judged):
-            apart = max(c.rtol_needed for c in outputs)
+            apart = max((c.max_abs_error / c.max_want for c in outputs if c.max_want), default=0.0)
             self.notes.append(
                 f"All {found.compared} quantised values are within a step, each computed by {found.fed} from the other's "
                 f"before it; on {sample.kind} inputs that adds up to {apart:.2g} of the largest value of the outputs."

@@ -124,7 +124,7 @@ def excused_by_steps(comparison: TensorComparison, found: Stepwise, spread: floa
         found: what comparing operator by operator found.
         spread: how far one of the runtimes is from itself by other kernels.
     """
-    bound = max(MOST * comparison.max_want, OWN_SPREADS * spread)
+    bound = max(MOST * comparison.max_want, OWN_SPREADS * spread, comparison.tolerance)
     if not found or comparison.failed not in EXCUSABLE or not comparison.max_abs_error <= bound:
         return comparison
     return replace(comparison, failed=None, reason="", tolerance=bound, rtol=bound / max(comparison.max_want, 1e-30))
