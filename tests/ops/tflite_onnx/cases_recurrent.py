@@ -381,6 +381,27 @@ def whole_basic_lstm(f: File, n: int) -> list[int]:
 add("LSTM basic, integers", whole_basic_lstm, tolerance=2)
 
 
+def half_states(value: float):
+    """States that are computed from constants of half precision, as converters write them."""
+
+    def build(f: File, n: int) -> int:
+        x = sequence(f, n, False)
+        operands = [x, *gates(f, n, x)]
+        for _ in range(2):
+            start = f.constant(np.full((n, UNITS), value, np.float16))
+            state = f.op("DEQUANTIZE", [start], version=3, shapes=[(n, UNITS)])
+            f.remember(state)
+            operands.append(state)
+        options = S.UnidirectionalSequenceLSTMOptionsT(fusedActivationFunction=TANH)
+        return f.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [*operands, *[-1] * 4], options=options, version=3)
+
+    return build
+
+
+add("UNIDIRECTIONAL_SEQUENCE_LSTM states of half precision", half_states(0.0))
+add("UNIDIRECTIONAL_SEQUENCE_LSTM first states", half_states(0.5), refused="before the first call")
+
+
 # SVDF
 
 MEMORY = 3

@@ -121,6 +121,10 @@ class File:
         """Say what the integers of a tensor stand for."""
         self._graph.tensors[index].quantization = quantization
 
+    def remember(self, index: int) -> None:
+        """Let a tensor keep from call to call what operators leave in it."""
+        self._graph.tensors[index].isVariable = True
+
     def subgraph(self, build: Callable[[], int | Sequence[int]], name="body") -> int:
         """A further subgraph, written by the same methods inside ``build``, which gives its outputs; its number."""
         before, self._graph = self._graph, schema.SubGraphT(tensors=[], operators=[], inputs=[], outputs=[], name=name)

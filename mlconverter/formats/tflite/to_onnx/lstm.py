@@ -23,6 +23,7 @@ from mlconverter.formats.tflite.to_onnx.steps import (
     plain_weights,
     seen,
     width,
+    zeros,
 )
 
 _IOFC = (INPUT, OUTPUT, FORGET, CELL)
@@ -207,7 +208,6 @@ def _node(b: Builder, op: Op, cell: Cell, order: tuple[int, ...], *, backwards: 
     if roles.peepholes[FORGET] is not None:
         peepholes = _stacked(b, [roles.peepholes[gate] for gate in (INPUT, OUTPUT, FORGET)])
     bias = [b.ask(_known(roles.biases[gate]), weight=True) for gate in _IOFC]
-    zero = b.array(np.zeros(4 * units, np.float32))
     name = _ACTIVATIONS[cell.activation]
     y, *last = b.emit_several(
         "LSTM",
@@ -215,7 +215,7 @@ def _node(b: Builder, op: Op, cell: Cell, order: tuple[int, ...], *, backwards: 
         parts[0][0],
         b.emit("Unsqueeze", b.emit("Concat", *(weights for _, weights in parts), axis=0), one),
         _stacked(b, [roles.recurrent[gate] for gate in _IOFC]),
-        b.emit("Unsqueeze", b.emit("Concat", *bias, zero, axis=0), one),
+        b.emit("Unsqueeze", b.emit("Concat", *bias, zeros(b, 4 * units), axis=0), one),
         None,
         *(b.emit("Unsqueeze", b.ask(state), one) for state in states),
         peepholes,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import onnx_ir as ir
 
 from mlconverter.formats.tflite.layout import logical
@@ -21,6 +20,7 @@ from mlconverter.formats.tflite.to_onnx.steps import (
     over_time,
     plain_weights,
     width,
+    zeros,
 )
 
 _NODE = {0: ("Affine", {"activation_alpha": [1.0], "activation_beta": [0.0]}), 1: ("Relu", {}), 4: ("Tanh", {})}
@@ -127,14 +127,13 @@ def _direction(b: Builder, op: Op, layer: Layer, *, backwards: bool) -> Stored:
     bias = b.ask(layer.bias, weight=True)
     if activation in _NODE:
         name, scales = _NODE[activation]
-        zero = b.array(np.zeros(units, np.float32))
         y, last = b.emit_several(
             "RNN",
             2,
             x,
             b.emit("Unsqueeze", weights, one),
             b.emit("Unsqueeze", b.ask(layer.recurrent, weight=True), one),
-            b.emit("Unsqueeze", b.emit("Concat", bias, zero, axis=0), one),
+            b.emit("Unsqueeze", b.emit("Concat", bias, zeros(b, units), axis=0), one),
             None,
             b.emit("Unsqueeze", state, one),
             hidden_size=units,

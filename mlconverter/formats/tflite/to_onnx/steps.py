@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from mlconverter.formats.tflite.layout import logical
-from mlconverter.formats.tflite.structure import Tensor
+from mlconverter.formats.tflite.structure import Operator, Tensor
 from mlconverter.formats.tflite.to_onnx import variables
 from mlconverter.formats.tflite.to_onnx.activations import fused
 from mlconverter.formats.tflite.to_onnx.builder import Builder, onnx_type
 from mlconverter.formats.tflite.to_onnx.operands import Dims, Op, Operand, Runtime, Stored
+from mlconverter.hub.model import ROLE_KEY
 from mlconverter.registry import Check
 from mlconverter.signature import Quantization
 
@@ -103,6 +105,13 @@ def _parameter(b: Builder, name: str, size: int) -> ir.Value:
     return ir.Value(name=b.unique(name), shape=ir.Shape((None, size)), type=onnx_type("float32"))
 
 
+def zeros(b: Builder, count: int) -> ir.Value:
+    """Zeros where ONNX has a second bias and the file has none: training leaves them as they are, as they have no way back."""
+    value = b.initializer("zeros", np.zeros(count, np.float32))
+    value.metadata_props[ROLE_KEY] = "frozen"
+    return value
+
+
 def width(operand: Operand) -> int:
     """The number of features of a value or weight, which stand last."""
     size = operand.dims[-1]
@@ -128,9 +137,17 @@ def keeps(*positions: int) -> Check:
                 return f"input {position} is no variable, where LiteRT keeps what it computed"
             if tensor.rank != 2:
                 return f"its state '{tensor.name}' has rank {tensor.rank}"
+            if not all(_gives_zeros(op, o) for o in op.subgraph.operators if tensor.index in o.outputs):
+                return f"its state '{tensor.name}' is computed before the first call"
         return None
 
     return check
+
+
+def _gives_zeros(op: Op, operator: Operator) -> bool:
+    """Whether an operator, which LiteRT runs once, turns zeros of half precision into zeros."""
+    source = op.subgraph.tensors[operator.inputs[0]] if operator.op == "DEQUANTIZE" else None
+    return source is not None and op.model.is_constant(source) and not op.model.view(source).any()
 
 
 def plain_weights(*positions: int) -> Check:

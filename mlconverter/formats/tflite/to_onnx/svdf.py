@@ -40,6 +40,8 @@ def _dtypes(op: Op) -> str | None:
             return f"'{tensor.name}' of {tensor.dtype}, where LiteRT takes {' or '.join(wanted[role])}"
         if wanted is _INTEGERS and tensor.grid is None:
             return f"'{tensor.name}' of plain {tensor.dtype}"
+    if op.constant(2) is None:
+        return "weights of time that are only known at run time"
     if any((op.tensor(4).grid or _ZERO).zero_point):
         return "a state whose zero is not 0"
     if op.options.rank < 1 or op.tensor(1).shape[0] % op.options.rank:
@@ -52,14 +54,15 @@ _ZERO = Quantization((1.0,), (0,), None)
 
 @translates("SVDF", 1, 2, 3, 4, check=all_of(needs_rank(2), keeps(4), plain_weights(1, 2), known_activation, _dtypes))
 def svdf(b: Builder, op: Op, x: Operand, features: Operand, time: Operand, bias: Operand | None, state: Operand) -> Stored:
-    """SVDF → MatMul, Concat with the state, Mul by the weights of time, ReduceSum (+ activation)."""
+    """SVDF → MatMul, Concat with the state, Conv of each filter over time (+ ReduceSum, Add, activation)."""
     filters, memory = op.tensor(2).shape
     grid = op.tensor(4).grid
     now = rounded(b, b.emit("MatMul", b.ask(x), b.ask(features, (1, 0), weight=True)), grid)
     before = b.emit("Reshape", b.ask(state), b.ints([0, filters, memory]))
     kept = b.emit("Slice", before, b.ints([0]), b.ints([memory - 1]), b.ints([2]))
     row = b.emit("Concat", kept, b.emit("Unsqueeze", now, b.ints([2])), axis=2)
-    value = b.emit("ReduceSum", b.emit("Mul", row, b.ask(time, weight=True)), b.ints([2]), keepdims=0)
+    over_time = b.ask(_filters(time, filters, memory), weight=True)
+    value = b.emit("Squeeze", b.emit("Conv", row, over_time, group=filters), b.ints([2]))
     if op.options.rank > 1:
         units = b.emit("Reshape", value, b.ints([0, filters // op.options.rank, op.options.rank]))
         value = b.emit("ReduceSum", units, b.ints([2]), keepdims=0)
@@ -70,6 +73,12 @@ def svdf(b: Builder, op: Op, x: Operand, features: Operand, time: Operand, bias:
     carried(b, op, 4, b.emit("Reshape", shifted, b.ints([0, filters * memory])))
     # The integer kernel leaves its activation to the limits of the output.
     return Stored(value if op.quantized else activated(b, value, op.options.fusedActivationFunction), logical(2))
+
+
+def _filters(time: Operand, filters: int, memory: int) -> Constant:
+    """The weights of time as those of a convolution."""
+    assert isinstance(time, Constant)
+    return time.reshaped((filters, 1, memory))
 
 
 def _sums(op: Op, bias: Operand) -> Operand:
