@@ -17,6 +17,9 @@ WEIGHT_KEY = "mlconverter.weight"
 SOURCE_KEY = "mlconverter.source"
 """Metadata key of a constant that its source knows by another name than its value's; empty where it has no place there."""
 
+STORED_KEY = "mlconverter.stored"
+"""Metadata key of integers that their source stores in a narrower type, which is the value."""
+
 ROLE_KEY = "mlconverter.role"
 """Metadata key of an initializer whose source says what it is: ``parameter``, ``frozen`` or ``buffer``."""
 

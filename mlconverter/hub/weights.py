@@ -151,15 +151,45 @@ class Dequantize:
 
     def put(self, source: Array, view: Array) -> Array:
         scale, zero_point = self._parameters(source.ndim)
-        limits = np.iinfo(source.dtype)
+        low, high = whole_limits(self.stored or source.dtype.name)
         kept = _same(self.get(source), view)
         if not np.all(kept | np.isfinite(view)):
             raise ConversionError("A trained weight has values that are not finite, which the origin's integers cannot hold.")
         if not np.all(kept | (scale != 0)):
             raise ConversionError("A trained weight has values where the origin has a scale of zero, which holds zero alone.")
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # where the scale is zero the source is kept
-            stored = np.clip(np.rint(view / scale) + zero_point, limits.min, limits.max).astype(source.dtype)
+            stored = np.clip(np.rint(view / scale) + zero_point, low, high).astype(source.dtype)
         return np.where(kept, source, stored)
+
+
+@dataclass(frozen=True)
+class Unpack:
+    """Bytes that hold several integers each, the first in the lowest bits, become signed 8-bit integers.
+
+    Attributes:
+        bits: of an integer, 2 or 4.
+        shape: of the integers; bits of the last byte that none is left for are zero.
+    """
+
+    bits: int
+    shape: tuple[int, ...]
+
+    def get(self, source: Array) -> Array:
+        places = np.arange(0, 8, self.bits, dtype=np.uint8)
+        parts = (source.reshape(-1, 1) >> places) & np.uint8((1 << self.bits) - 1)
+        whole = parts.reshape(-1)[: int(np.prod(self.shape))].astype(np.int8)
+        half = 1 << (self.bits - 1)
+        return np.where(whole >= half, whole - 2 * half, whole).astype(np.int8).reshape(self.shape)
+
+    def put(self, source: Array, view: Array) -> Array:
+        places = np.arange(0, 8, self.bits, dtype=np.uint8)
+        low, high = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        if np.any((view < low) | (view > high)):
+            raise ConversionError(f"A trained weight has values beyond what {self.bits} bits hold in the origin.")
+        flat = np.zeros(source.size * len(places), np.uint8)
+        flat[: view.size] = view.reshape(-1).astype(np.int8).view(np.uint8) & np.uint8((1 << self.bits) - 1)
+        packed: Array = np.bitwise_or.reduce(flat.reshape(-1, len(places)) << places, axis=1).astype(np.uint8)
+        return packed
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,6 +299,15 @@ class Grid:
     high: Array
 
 
+def whole_limits(dtype: str) -> tuple[int, int]:
+    """The least and the largest number of an integer type, by numpy's name or that of a narrower one."""
+    narrow = {"int4": 4, "int2": 2}.get(dtype)
+    if narrow is not None:
+        return -(1 << (narrow - 1)), (1 << (narrow - 1)) - 1
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
 def storage_grid(link: WeightLink) -> Grid | None:
     """The grid on which a source keeps a target's values; ``None`` where it holds them as they are."""
     first = next((n for n, step in enumerate(link.steps) if isinstance(step, Dequantize) and step.stored), None)
@@ -277,7 +316,7 @@ def storage_grid(link: WeightLink) -> Grid | None:
     step = link.steps[first]
     assert isinstance(step, Dequantize)
     scale, zero_point = step._parameters(len(step.shape))
-    limits = np.iinfo(step.stored)
+    low, high = whole_limits(step.stored)
 
     def seen(setting: Array) -> Array:
         whole = WeightLink("", "", link.steps[first + 1 :]).get(np.broadcast_to(setting, step.shape))
@@ -286,7 +325,7 @@ def storage_grid(link: WeightLink) -> Grid | None:
             whole = narrow if np.array_equal(np.broadcast_to(narrow, whole.shape), whole) else whole
         return np.ascontiguousarray(whole)
 
-    return Grid(*(seen(np.asarray(a, np.float32)) for a in (scale, limits.min - zero_point, limits.max - zero_point)))
+    return Grid(*(seen(np.asarray(a, np.float32)) for a in (scale, low - zero_point, high - zero_point)))
 
 
 def simplify(steps: Iterable[Step]) -> tuple[Step, ...]:

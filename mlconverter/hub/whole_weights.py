@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, WEIGHT_KEY
+from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, STORED_KEY, WEIGHT_KEY
 from mlconverter.hub.nodes import specified
 from mlconverter.hub.walk import drop_unused, graphs
 from mlconverter.hub.weights import Array, Dequantize, WeightLink
@@ -56,7 +56,8 @@ def _step(node: ir.Node) -> Dequantize | None:
     zeros: Array = np.zeros(scales.size, np.int64) if zero is None else zero.numpy().reshape(-1)
     axis = node.attributes["axis"].as_int() if "axis" in node.attributes else 1
     along = axis % len(whole.shape) if scales.size > 1 else None
-    stored = whole.dtype.numpy().name
+    given = node.inputs[0]
+    stored = (given.metadata_props.get(STORED_KEY) if given is not None else None) or whole.dtype.numpy().name
     return Dequantize(tuple(map(float, scales)), tuple(map(int, zeros)), along, stored, tuple(whole.shape.numpy()))
 
 

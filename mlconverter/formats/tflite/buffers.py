@@ -8,7 +8,7 @@ import numpy as np
 
 from mlconverter.errors import ConversionError
 from mlconverter.formats.tflite.schema import load
-from mlconverter.formats.tflite.structure import Array, Model, Tensor
+from mlconverter.formats.tflite.structure import PACKED, Array, Model, Tensor
 
 _PREFIX = "buffer:"
 
@@ -42,7 +42,7 @@ def patch(data: bytes, arrays: Mapping[str, Array]) -> bytes:
     for key, array in arrays.items():
         owner = _owner(model, key)
         extent = model.buffers[owner.buffer]
-        if array.dtype != np.dtype(owner.dtype) or array.nbytes != extent.length:
+        if array.dtype != np.dtype("uint8" if owner.dtype in PACKED else owner.dtype) or array.nbytes != extent.length:
             raise ConversionError(
                 f"'{key}' ('{owner.name}') holds {extent.length} bytes of {owner.dtype}; "
                 f"{array.nbytes} bytes of {array.dtype} do not fit in their place."

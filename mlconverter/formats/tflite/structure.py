@@ -25,7 +25,10 @@ NUMPY_DTYPES = frozenset(
 """The TFLite types that numpy stores element by element; the others (strings, 4-bit integers …) have no plain view."""
 
 
-WHOLE_DTYPES = frozenset("int8 uint8 int16 int32 int64".split())
+PACKED = {"int4": 4, "int2": 2}
+"""Types of which a byte holds several elements, the first in its lowest bits, and how many bits each takes."""
+
+WHOLE_DTYPES = frozenset(("int8", "uint8", "int16", "int32", "int64", *PACKED))
 """The types whose elements may stand for real numbers."""
 
 
@@ -214,14 +217,20 @@ class Model:
         return not tensor.is_variable and self.buffers[tensor.buffer].length > 0
 
     def view(self, tensor: Tensor) -> Array:
-        """The stored elements of a constant: of its shape, or one-dimensional where it is sparse.
+        """The stored elements of a constant: of its shape, or one-dimensional where it is sparse; of packed ones the bytes.
 
         Raises:
             CorruptModelError: the elements have no plain numpy form, or the data do not fill the shape.
         """
+        extent = self.buffers[tensor.buffer]
+        if tensor.dtype in PACKED:
+            wanted = -(-tensor.size * PACKED[tensor.dtype] // 8)
+            if extent.length != wanted:
+                raise CorruptModelError(f"Tensor '{tensor.name}' needs {wanted} bytes; its buffer has {extent.length}.")
+            return np.frombuffer(self.data, np.uint8, extent.length, extent.offset)
         if tensor.dtype not in NUMPY_DTYPES:
             raise CorruptModelError(f"Tensor '{tensor.name}' holds {tensor.dtype}, which has no plain array form.")
-        extent, dtype = self.buffers[tensor.buffer], np.dtype(tensor.dtype)
+        dtype = np.dtype(tensor.dtype)
         count, rest = divmod(extent.length, dtype.itemsize)
         if rest or (tensor.sparsity is None and count != tensor.size):
             raise CorruptModelError(

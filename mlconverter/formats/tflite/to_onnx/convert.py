@@ -13,7 +13,7 @@ from mlconverter.errors import UnsupportedOp, UnsupportedOpsError
 from mlconverter.formats.tflite.metadata import about_file, say
 from mlconverter.formats.tflite.schema import load
 from mlconverter.formats.tflite.signature import Border, border_of
-from mlconverter.formats.tflite.structure import NUMPY_DTYPES, Model, Tensor
+from mlconverter.formats.tflite.structure import NUMPY_DTYPES, PACKED, Model, Tensor
 from mlconverter.formats.tflite.to_onnx import quantised
 from mlconverter.formats.tflite.to_onnx.builder import IR_VERSION, SIXTEEN_BITS, Builder
 from mlconverter.formats.tflite.to_onnx.operands import Op
@@ -143,6 +143,9 @@ def _tensor_refusal(op: Op, tensor: Tensor) -> str | None:
         return None
     if tensor.quantization_details is not None:
         return f"{tensor.quantization_details} of '{tensor.name}'"
+    if tensor.dtype in PACKED:
+        fits = tensor.grid is not None and op.model.is_constant(tensor)
+        return None if fits else f"{tensor.dtype} tensors that are no quantised weights"
     if tensor.dtype not in NUMPY_DTYPES or (tensor.dtype.startswith("complex") and op.key not in {"RFFT2D", *TAKES_APART}):
         return f"{tensor.dtype} tensors"
     if tensor.grid is not None and tensor.grid.axis is not None and not op.model.is_constant(tensor):

@@ -76,6 +76,7 @@ class Constant:
         dims: its logical shape.
         steps: from the stored elements to the value, or to the integers that stand for it.
         grid: how integers stand for the value, its axis being a logical one; ``None`` where it is plain.
+        packed: the type of the integers, where it is one that a byte holds several of.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Constant:
     dtype: str
     steps: tuple[Step, ...] = ()
     grid: Quantization | None = None
+    packed: str = ""
 
     @property
     def rank(self) -> int:
@@ -94,7 +96,7 @@ class Constant:
     @cached_property
     def value(self) -> Array:
         """The elements, evaluated once; a view of the file's bytes wherever the steps allow it."""
-        return self.whole if self.grid is None else _dequantizing(self.grid, self.whole).get(self.whole)
+        return self.whole if self.grid is None else _dequantizing(self.grid, self.whole, self.packed).get(self.whole)
 
     @cached_property
     def whole(self) -> Array:
@@ -106,7 +108,7 @@ class Constant:
         """The constant with its integers turned into what they stand for, as a step of its chain."""
         if self.grid is None:
             return self
-        return replace(self, steps=(*self.steps, _dequantizing(self.grid, self.whole)), grid=None)
+        return replace(self, steps=(*self.steps, _dequantizing(self.grid, self.whole, self.packed)), grid=None)
 
     def reshaped(self, dims: tuple[int, ...]) -> Constant:
         """The constant under another shape."""
@@ -160,9 +162,9 @@ class Variable:
 Operand = Runtime | Constant
 
 
-def _dequantizing(grid: Quantization, whole: Array) -> Dequantize:
+def _dequantizing(grid: Quantization, whole: Array, packed: str) -> Dequantize:
     """The step from integers to what they stand for."""
-    return Dequantize(grid.scale, grid.zero_point, grid.axis, whole.dtype.name, whole.shape)
+    return Dequantize(grid.scale, grid.zero_point, grid.axis, packed or whole.dtype.name, whole.shape)
 
 
 def _same_axis(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:

@@ -11,13 +11,13 @@ import onnx_ir as ir
 from mlconverter.errors import CorruptModelError, TranslationError
 from mlconverter.formats.tflite.buffers import source_key
 from mlconverter.formats.tflite.sparsity import flat_positions
-from mlconverter.formats.tflite.structure import Model, Tensor
+from mlconverter.formats.tflite.structure import PACKED, Model, Tensor
 from mlconverter.formats.tflite.to_onnx.builder import UNLIMITED, Builder, onnx_type
 from mlconverter.formats.tflite.to_onnx.moving import COPIES, operands_of
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Dims, Op, Operand, Runtime, Stored, Variable
 from mlconverter.formats.tflite.to_onnx.ops import translates
 from mlconverter.formats.tflite.to_onnx.variables import State
-from mlconverter.hub.weights import Densify
+from mlconverter.hub.weights import Densify, Unpack
 from mlconverter.signature import Quantization, TensorSpec
 
 BIASES = dict.fromkeys("CONV_2D CONV_3D DEPTHWISE_CONV_2D FULLY_CONNECTED".split(), 2) | {"TRANSPOSE_CONV": 3}
@@ -69,7 +69,9 @@ class File:
             if tensor.buffer not in self._dense:
                 self._dense[tensor.buffer] = Densify(tensor.shape, flat_positions(tensor.sparsity, tensor.shape))
             constant = constant.then(self._dense[tensor.buffer], tensor.shape)
-        return replace(constant.reshaped(tensor.shape), grid=tensor.grid)
+        if tensor.dtype in PACKED:
+            constant = constant.then(Unpack(PACKED[tensor.dtype], tensor.shape), tensor.shape)
+        return replace(constant.reshaped(tensor.shape), grid=tensor.grid, packed=tensor.dtype if tensor.dtype in PACKED else "")
 
 
 class Translation:

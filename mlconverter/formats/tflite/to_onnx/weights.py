@@ -9,7 +9,7 @@ import numpy as np
 
 from mlconverter.formats.tflite.layout import inverse
 from mlconverter.formats.tflite.to_onnx.operands import Constant
-from mlconverter.hub.model import WEIGHT_KEY
+from mlconverter.hub.model import STORED_KEY, WEIGHT_KEY
 from mlconverter.hub.weights import Cast, Reshape, Step, Transpose, WeightLink
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class WeightTable:
         value = self._builder.initializer(constant.name, constant.whole)
         assert value.name is not None
         value.metadata_props[WEIGHT_KEY] = value.name
+        if constant.packed:
+            value.metadata_props[STORED_KEY] = constant.packed
         self.links.append(WeightLink(constant.source, value.name, constant.steps))
         return value
 
