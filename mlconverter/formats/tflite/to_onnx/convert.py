@@ -33,6 +33,7 @@ FAMILIES = (
     "boxes",
     "control",
     "conv",
+    "custom",
     "elementwise",
     "joining",
     "lstm",
