@@ -102,3 +102,64 @@ def test_an_operator_of_ones_own():
         np.testing.assert_array_equal(got, x * np.float32(2.5))
     finally:
         del translates._by_version["custom::TestScale", 1]
+
+
+# -- the end of object detectors ------------------------------------------------------------------------------------------
+
+SCALES = {"y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0}
+
+
+def detector(boxes=30, classes=4, *, background=1, most=8, kinds=1, least=0.3, overlap=0.5, **others) -> bytes:
+    import flatbuffers.flexbuffers
+
+    options = {
+        "max_detections": most,
+        "max_classes_per_detection": kinds,
+        "num_classes": classes,
+        "nms_score_threshold": least,
+        "nms_iou_threshold": overlap,
+        **SCALES,
+        **others,
+    }
+    rng = np.random.default_rng(0)
+    anchors = np.concatenate([rng.random((boxes, 2)), rng.random((boxes, 2)) * 0.4 + 0.1], 1).astype(np.float32)
+    f = File()
+    inputs = [f.input((1, boxes, 4), name="boxes"), f.input((1, boxes, classes + background), name="scores"), f.constant(anchors)]
+    shapes = [(1, most * kinds, 4), (1, most * kinds), (1, most * kinds), (1,)]
+    written = bytes(flatbuffers.flexbuffers.Dumps(options))
+    return f.finish(
+        *f.op(None, inputs, ["float32"] * 4, custom="TFLite_Detection_PostProcess", options=written, shapes=shapes), shapes=False
+    )
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"background": 0},
+        {"kinds": 3},
+        {"most": 40},
+        {"least": 0.95, "most": 3},
+        {"overlap": 0.1},
+        {"boxes": 100, "classes": 20, "use_regular_nms": False},
+    ],
+)
+def test_detections(how):
+    data = detector(**how)
+    hub = convert(data)
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        feeds = {s.name: rng.random(s.shape).astype(np.float32) for s in hub.signature.inputs}
+        feeds["boxes"] = (feeds["boxes"] - 0.5) * 4
+        with LiteRTRunner(data) as runner:
+            want = list(runner.run(feeds).values())
+        got = list(onnx_outputs(hub, feeds).values())
+        assert got[3] == want[3] > 0
+        rows = int(want[3][0]) * how.get("kinds", 1)
+        for one, other in zip(got[:3], want[:3], strict=True):
+            np.testing.assert_allclose(one[:, :rows], other[:, :rows], rtol=1e-5, atol=1e-6)
+
+
+def test_detections_class_by_class_are_refused():
+    with pytest.raises(UnsupportedOpsError, match="use_regular_nms"):
+        convert(detector(use_regular_nms=True))

@@ -34,6 +34,7 @@ FAMILIES = (
     "control",
     "conv",
     "custom",
+    "detection",
     "elementwise",
     "joining",
     "lstm",
