@@ -121,19 +121,6 @@ _PACKAGES = (
 )
 PACKAGES = {p.name: p for p in _PACKAGES}
 
-SHARED_MODELS = tuple(
-    f"tflite-micro/{name}.tflite"
-    for name in (
-        "keyword_svdf_int16",
-        "micro_speech_int8",
-        "mnist_lstm",
-        "mnist_lstm_int8",
-        "mobilenet_v2_int8",
-        "person_detect_int8",
-    )
-)
-"""Files of the folder that ``MLCONVERTER_MODELS`` names; all are Apache-2.0."""
-
 
 def members(package: str, suffix: str = "") -> tuple[str, ...]:
     """The models of a package, for parametrising; nothing is fetched."""

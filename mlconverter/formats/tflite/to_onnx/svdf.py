@@ -40,12 +40,12 @@ def _dtypes(op: Op) -> str | None:
             return f"'{tensor.name}' of {tensor.dtype}, where LiteRT takes {' or '.join(wanted[role])}"
         if wanted is _INTEGERS and tensor.grid is None:
             return f"'{tensor.name}' of plain {tensor.dtype}"
+    if op.options.rank < 1 or op.tensor(1).shape[0] % op.options.rank:
+        return f"rank {op.options.rank} of {op.tensor(1).shape[0]} filters"
     if op.constant(2) is None:
         return "weights of time that are only known at run time"
     if any((op.tensor(4).grid or _ZERO).zero_point):
         return "a state whose zero is not 0"
-    if op.options.rank < 1 or op.tensor(1).shape[0] % op.options.rank:
-        return f"rank {op.options.rank} of {op.tensor(1).shape[0]} filters"
     return None
 
 
