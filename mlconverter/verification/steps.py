@@ -19,7 +19,7 @@ from mlconverter.signature import Quantization
 from mlconverter.verification.compare import TensorComparison, compare_outputs
 from mlconverter.verification.conditioning import EXCUSABLE
 from mlconverter.verification.dtypes import Array
-from mlconverter.verification.runner import Inspectable, Runner
+from mlconverter.verification.runner import Inspectable, Runner, Stateful
 from mlconverter.verification.tolerance import Tolerances
 
 STEPS = {"int8": 1, "uint8": 1, "int16": 16, "uint16": 16}
@@ -98,11 +98,13 @@ def _stepwise(
     if not names:
         return None
     try:
+        _forget(fed, other)
         own, theirs = fed.intermediates(inputs), other.intermediates(inputs)
         pairs = ((n, _like(theirs[n], own[n])) for n in names if n in theirs and n in own)
         given = {name: value for name, value in pairs if value is not None}
         if not given:
             return None
+        _forget(fed)
         results = fed.resumed(inputs, given)
     except MLConverterError:
         return None  # what does not run by its parts is judged as a whole
@@ -119,6 +121,13 @@ def _stepwise(
     compared = compare_outputs({n: got[n] for n in outputs if n in got}, {n: want[n] for n in outputs}, tolerances, how)
     alive = sum(bool((v != v.reshape(-1)[:1]).any()) for v in given.values())
     return Stepwise(fed.name, len(steps), beyond[worst] <= 0, steps[worst], worst, alive, compared)
+
+
+def _forget(*runners: Runner) -> None:
+    """Let runners that keep something from call to call begin anew."""
+    for runner in runners:
+        if isinstance(runner, Stateful) and runner.keeps_state:
+            runner.reset()
 
 
 def _are_steps(name: str, how: Mapping[str, Quantization | None], got: Mapping[str, Array], want: Mapping[str, Array]) -> bool:

@@ -79,6 +79,8 @@ def _integers(op: Op) -> str | None:
         return f"states of {hidden.dtype} and {cell.dtype}"
     if cell.grid is None or any(cell.grid.zero_point) or not float(np.log2(np.float32(cell.grid.scale[0]))).is_integer():
         return "a cell whose scale is no power of two"
+    if not -15 <= np.log2(np.float32(cell.grid.scale[0])) <= -9:
+        return f"a cell in steps of {cell.grid.scale[0]:g}, of which LiteRT's kernel takes no hyperbolic tangent"
     weights = [op.input(i) for i in (*range(1, 9), 16)]
     if any(t is not None and t.dtype != "int8" for t in weights):
         return "weights of more than 8 bits"
