@@ -1,5 +1,6 @@
 """Recurrent operators give in ONNX Runtime and in torch what they give in LiteRT, call after call."""
 
+import copy
 from collections.abc import Callable
 
 import numpy as np
@@ -7,6 +8,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
+import torch
 
 from mlconverter import Converter
 from mlconverter.errors import UnsupportedOpsError
@@ -92,6 +94,26 @@ def test_torch(case: Recurrent, tmp_path):
                 assert_close(torch_runner.run(feeds), runner.run(feeds), case)
             runner.reset()
             torch_runner.reset()
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in CASES if not c.refused and "8-bit weights" not in c.id])
+def test_the_way_back(case: Recurrent, tmp_path):
+    """What was not trained comes back as the same file; what was, as one that gives what the module gives."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(data := written(case, 1))
+    converter = Converter(model_path=path, verify=False)
+    module = converter.to_torch()
+    assert bytes(converter.to_origin_type(module)) == data
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(0.5)
+    tuned = converter.to_origin_type(module)
+    assert bytes(tuned) != data
+    rng = np.random.default_rng(3)
+    with tuned.runner() as runner, TorchRunner(copy.deepcopy(module), runner.signature) as torch_runner:
+        for _ in range(CALLS):
+            feeds = fed(runner, rng)
+            assert_close(torch_runner.run(feeds), runner.run(feeds), case)
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in CASES if c.refused])

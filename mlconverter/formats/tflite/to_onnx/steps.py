@@ -13,7 +13,7 @@ from mlconverter.formats.tflite.to_onnx import variables
 from mlconverter.formats.tflite.to_onnx.activations import fused
 from mlconverter.formats.tflite.to_onnx.builder import Builder, onnx_type
 from mlconverter.formats.tflite.to_onnx.operands import Dims, Op, Operand, Runtime, Stored
-from mlconverter.hub.model import ROLE_KEY
+from mlconverter.hub.model import SOURCE_KEY
 from mlconverter.registry import Check
 from mlconverter.signature import Quantization
 
@@ -106,9 +106,9 @@ def _parameter(b: Builder, name: str, size: int) -> ir.Value:
 
 
 def zeros(b: Builder, count: int) -> ir.Value:
-    """Zeros where ONNX has a second bias and the file has none: training leaves them as they are, as they have no way back."""
+    """Zeros where ONNX has a second bias and the file has none, so that they have no way back and are no weight."""
     value = b.initializer("zeros", np.zeros(count, np.float32))
-    value.metadata_props[ROLE_KEY] = "frozen"
+    value.metadata_props[SOURCE_KEY] = ""
     return value
 
 

@@ -59,7 +59,7 @@ def svdf(b: Builder, op: Op, x: Operand, features: Operand, time: Operand, bias:
     grid = op.tensor(4).grid
     now = rounded(b, b.emit("MatMul", b.ask(x), b.ask(features, (1, 0), weight=True)), grid)
     before = b.emit("Reshape", b.ask(state), b.ints([0, filters, memory]))
-    kept = b.emit("Slice", before, b.ints([0]), b.ints([memory - 1]), b.ints([2]))
+    kept = b.emit("Slice", before, b.ints([1]), b.ints([INT64_MAX]), b.ints([2]))
     row = b.emit("Concat", kept, b.emit("Unsqueeze", now, b.ints([2])), axis=2)
     over_time = b.ask(_filters(time, filters, memory), weight=True)
     value = b.emit("Squeeze", b.emit("Conv", row, over_time, group=filters), b.ints([2]))
@@ -68,9 +68,7 @@ def svdf(b: Builder, op: Op, x: Operand, features: Operand, time: Operand, bias:
         value = b.emit("ReduceSum", units, b.ints([2]), keepdims=0)
     if bias is not None:
         value = b.emit("Add", value, b.ask(_sums(op, bias), weight=True))
-    later = b.emit("Slice", row, b.ints([1]), b.ints([INT64_MAX]), b.ints([2]))
-    shifted = b.emit("Pad", later, b.ints([0, 0, 0, 0, 0, 1]), b.scalar(0.0, "float32"))
-    carried(b, op, 4, b.emit("Reshape", shifted, b.ints([0, filters * memory])))
+    carried(b, op, 4, b.emit("Reshape", row, b.ints([0, filters * memory])))
     # The integer kernel leaves its activation to the limits of the output.
     return Stored(value if op.quantized else activated(b, value, op.options.fusedActivationFunction), logical(2))
 
