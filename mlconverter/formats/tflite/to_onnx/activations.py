@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from mlconverter.formats.tflite.layout import positions
 from mlconverter.formats.tflite.to_onnx.builder import Builder
-from mlconverter.formats.tflite.to_onnx.dtypes import carried
+from mlconverter.formats.tflite.to_onnx.dtypes import with_kernel
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import ACTIVATIONS, needs_float, translates
 from mlconverter.formats.tflite.to_onnx.tables import has_table, interpolated
@@ -31,7 +31,7 @@ def clip(b: Builder, value: ir.Value, low: float, high: float, dtype: str) -> ir
         return b.emit("Relu", value)
     lowest = max(low, 0) if dtype.startswith("u") else low
     bounds = (b.scalar(lowest, dtype), b.scalar(np.iinfo(dtype).max if high == math.inf else high, dtype))
-    return carried(b, "Clip", dtype, lambda *values: b.emit("Clip", *values), value, *bounds)
+    return with_kernel(b, "Clip", dtype, lambda *values: b.emit("Clip", *values), value, *bounds)
 
 
 @translates("RELU", 1, 2, 3, check=needs_float)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mlconverter.formats.tflite.to_onnx.builder import Builder
-from mlconverter.formats.tflite.to_onnx.dtypes import carried
+from mlconverter.formats.tflite.to_onnx.dtypes import with_kernel
 from mlconverter.formats.tflite.to_onnx.operands import Op
 from mlconverter.registry import Check
 
@@ -80,13 +80,13 @@ def body_check(option: str) -> Check:
 def reduced(b: Builder, kind: str, value: ir.Value, axes: Sequence[int], dtype: str) -> ir.Value:
     """A value reduced along stored axes, which go away."""
     onnx, places = _REDUCTIONS[of_dtype(kind, dtype)], b.ints(axes)
-    return carried(b, onnx, dtype, lambda v: b.emit(onnx, v, places, keepdims=0), value)
+    return with_kernel(b, onnx, dtype, lambda v: b.emit(onnx, v, places, keepdims=0), value)
 
 
 def paired(b: Builder, kind: str, x: ir.Value, y: ir.Value, dtype: str) -> ir.Value:
     """Two values put together, element by element."""
     onnx = _PAIRS[of_dtype(kind, dtype)]
-    return carried(b, onnx, dtype, lambda x, y: b.emit(onnx, x, y), x, y)
+    return with_kernel(b, onnx, dtype, lambda x, y: b.emit(onnx, x, y), x, y)
 
 
 def changes_nothing(kind: str, values: np.ndarray) -> bool:

@@ -65,7 +65,7 @@ for _family in FAMILIES:
     importlib.import_module(f"mlconverter.formats.tflite.to_onnx.{_family}")
 
 
-_LATER = {
+_REASONS = {
     "RANDOM_STANDARD_NORMAL": "random numbers, which no other runtime draws alike",
     "RANDOM_UNIFORM": "random numbers, which no other runtime draws alike",
     "MULTINOMIAL": "random numbers, which no other runtime draws alike",
@@ -87,12 +87,13 @@ _CONTRADICTIONS = (TypeError, ValueError, LookupError, ArithmeticError, Attribut
 """What a translator raises for an operator whose options and tensors contradict each other."""
 
 
-def convert(source: Any, signature: str | None = None) -> HubModel:
+def convert(source: Any, signature: str | None = None, *, whole: bool = False) -> HubModel:
     """The ONNX graph of a TFLite file.
 
     Args:
         source: the file's bytes, or the model that was read from them.
         signature: which of the file's signatures to take.
+        whole: write every activation, also one that quantising its result would see to.
 
     Raises:
         SignatureError: the file has no such signature.
@@ -102,7 +103,7 @@ def convert(source: Any, signature: str | None = None) -> HubModel:
     """
     model = source if isinstance(source, Model) else load(source)
     border = border_of(model, signature)
-    file = File(model, border.free_batch, border.free_sizes)
+    file = File(model, border.free_batch, border.free_sizes, whole)
     refused = unsupported(op for number in file.reached(border.subgraph) for op in file.ops(number))
     if refused:
         raise UnsupportedOpsError(translates.route, refused)
@@ -122,7 +123,7 @@ def unsupported(ops: Iterable[Op]) -> list[UnsupportedOp]:
 def _refusal(op: Op) -> str | None:
     reason = translates.refusal(op.key, op.version)
     if reason is not None:
-        return _LATER.get(op.key, reason)
+        return _REASONS.get(op.key, reason)
     for tensor in (*op.inputs, *op.outputs):
         if tensor is not None and (reason := _tensor_refusal(op, tensor)):
             return reason

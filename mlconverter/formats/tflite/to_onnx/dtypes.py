@@ -27,7 +27,7 @@ _NO_KERNEL = {
 """For each operator the dtypes that its kernels leave out and that another dtype can carry."""
 
 
-def carried(b: Builder, onnx: str, dtype: str, emit: Callable[..., ir.Value], *values: ir.Value) -> ir.Value:
+def with_kernel(b: Builder, onnx: str, dtype: str, emit: Callable[..., ir.Value], *values: ir.Value) -> ir.Value:
     """What ``emit`` makes of values by an operator, in a dtype that the operator has a kernel for.
 
     Integers that overflow in the wider dtype end where they would have, because they are cut to their own width again.
@@ -41,7 +41,7 @@ def carried(b: Builder, onnx: str, dtype: str, emit: Callable[..., ir.Value], *v
 
 def chosen(b: Builder, condition: ir.Value, x: ir.Value, y: ir.Value, dtype: str) -> ir.Value:
     """Where, for every dtype."""
-    return carried(b, "Where", dtype, lambda x, y: b.emit("Where", condition, x, y), x, y)
+    return with_kernel(b, "Where", dtype, lambda x, y: b.emit("Where", condition, x, y), x, y)
 
 
 def converted(b: Builder, value: ir.Value, before: str, after: str) -> ir.Value:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mlconverter.formats.tflite.to_onnx.activations import clip, fused
 from mlconverter.formats.tflite.to_onnx.builder import Builder
-from mlconverter.formats.tflite.to_onnx.dtypes import carried, chosen
+from mlconverter.formats.tflite.to_onnx.dtypes import chosen, with_kernel
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_dtype, needs_float, translates
 from mlconverter.formats.tflite.to_onnx.tables import has_table, interpolated
@@ -26,7 +26,7 @@ def _binary(name: str, onnx: str, *versions: int, check: Check | None = None) ->
     @translates(name, *versions, check=check)
     def translate(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
         order, values = b.together(x, y)
-        value = carried(b, onnx, x.dtype, lambda *pair: b.emit(onnx, *pair), *values)
+        value = with_kernel(b, onnx, x.dtype, lambda *pair: b.emit(onnx, *pair), *values)
         return Stored(fused(b, value, getattr(op.options, "fusedActivationFunction", 0), x.dtype), order)
 
     translate.__doc__ = f"{name} → {onnx}, operands aligned (+ fused activation)."

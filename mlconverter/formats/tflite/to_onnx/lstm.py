@@ -13,9 +13,9 @@ from mlconverter.formats.tflite.to_onnx.lstm_cell import CELL, FORGET, INPUT, OU
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Runtime, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_rank, translates
 from mlconverter.formats.tflite.to_onnx.recurrent import joined, merged
-from mlconverter.formats.tflite.to_onnx.steps import (
+from mlconverter.formats.tflite.to_onnx.time_steps import (
     TANH,
-    carried,
+    assign_state,
     keeps,
     known_activation,
     order_of,
@@ -188,7 +188,7 @@ def _finished(
     b: Builder, op: Op, roles: Roles, after: Sequence[ir.Value], output: ir.Value, order: tuple[int, ...]
 ) -> Runtime | Stored:
     for position, value in zip((roles.hidden, roles.cell), after, strict=True):
-        carried(b, op, position, value)
+        assign_state(b, op, position, value)
     return seen(op.outputs[0], op.out_dims, output, order) if op.quantized else Stored(output, order)
 
 

@@ -11,7 +11,7 @@ from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.lstm import FULL, full_lstm
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Runtime, Stored
 from mlconverter.formats.tflite.to_onnx.ops import translates
-from mlconverter.formats.tflite.to_onnx.steps import carried, rounded
+from mlconverter.formats.tflite.to_onnx.time_steps import assign_state, rounded
 from mlconverter.signature import Quantization
 
 _BASIC = 1
@@ -107,5 +107,5 @@ def _kept(b: Builder, op: Op, position: int, output: int, result: Stored) -> Ope
         assert isinstance(kept, Runtime)
         value = kept.first.value
     if state.is_variable:
-        carried(b, op, position, value)
+        assign_state(b, op, position, value)
     return kept

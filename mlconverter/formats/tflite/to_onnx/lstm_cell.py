@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Stored
-from mlconverter.formats.tflite.to_onnx.steps import activated, rounded
+from mlconverter.formats.tflite.to_onnx.time_steps import activated, rounded
 from mlconverter.signature import Quantization
 
 INPUT, FORGET, CELL, OUTPUT = range(4)

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from mlconverter.formats.tflite.layout import arranged, logical
 from mlconverter.formats.tflite.to_onnx.builder import Builder
-from mlconverter.formats.tflite.to_onnx.dtypes import carried
+from mlconverter.formats.tflite.to_onnx.dtypes import with_kernel
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import translates
 
@@ -28,7 +28,7 @@ def _padded(b: Builder, op: Op, x: Operand, paddings: Operand, fill: ir.Value | 
 
 
 def _pad(b: Builder, dtype: str, widths: ir.Value, value: ir.Value, *fill: ir.Value) -> ir.Value:
-    return carried(b, "Pad", dtype, lambda v, *fill: b.emit("Pad", v, widths, *fill), value, *fill)
+    return with_kernel(b, "Pad", dtype, lambda v, *fill: b.emit("Pad", v, widths, *fill), value, *fill)
 
 
 @translates("PAD", 1, 2, 3, 4, 5, 6)
@@ -61,7 +61,7 @@ def mirror_pad(b: Builder, op: Op, x: Operand, paddings: Operand) -> Stored:
     if op.options.mode == REFLECT:
         begins, ends = (arranged(order, widths[:, side].tolist()) for side in (0, 1))
         ends_of = b.ints([*begins, *ends])
-        return Stored(carried(b, "Pad", x.dtype, lambda v: b.emit("Pad", v, ends_of, mode="reflect"), value), order)
+        return Stored(with_kernel(b, "Pad", x.dtype, lambda v: b.emit("Pad", v, ends_of, mode="reflect"), value), order)
     for axis, (begin, end) in enumerate(widths.tolist()):
         size = x.dims[axis]
         if begin or end:

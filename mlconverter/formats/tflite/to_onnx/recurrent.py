@@ -10,10 +10,10 @@ from mlconverter.formats.tflite.layout import logical
 from mlconverter.formats.tflite.to_onnx.builder import Builder
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_rank, translates
-from mlconverter.formats.tflite.to_onnx.steps import (
+from mlconverter.formats.tflite.to_onnx.time_steps import (
     Values,
     activated,
-    carried,
+    assign_state,
     keeps,
     known_activation,
     order_of,
@@ -57,7 +57,7 @@ def rnn(b: Builder, op: Op, x: Operand, weights: Operand, recurrent: Operand, bi
     layer = Layer([(x, weights)], recurrent, bias, 4)
     given = b.emit("Gemm", b.ask(x), b.ask(weights, weight=True), b.ask(bias, weight=True), transB=1)
     value = _step(b, given, b.ask(state), _matrix(b, layer.recurrent), op)
-    carried(b, op, layer.state, value)
+    assign_state(b, op, layer.state, value)
     return Stored(value, logical(2))
 
 
@@ -158,7 +158,7 @@ def _direction(b: Builder, op: Op, layer: Layer, *, backwards: bool) -> Stored:
             length=op.dims(op.tensor(0))[order[0]],
             backwards=backwards,
         )
-    carried(b, op, layer.state, last)
+    assign_state(b, op, layer.state, last)
     return Stored(y, order)
 
 

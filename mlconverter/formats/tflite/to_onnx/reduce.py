@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.to_onnx.builder import Builder
-from mlconverter.formats.tflite.to_onnx.dtypes import carried
+from mlconverter.formats.tflite.to_onnx.dtypes import with_kernel
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_constant, translates
 from mlconverter.formats.tflite.to_onnx.shapes import as_dtype
@@ -20,7 +20,7 @@ def _reduced(b: Builder, op: Op, x: Operand, onnx: str) -> Stored:
         return Stored(value, order)
     keep = bool(op.options.keepDims)
     places = b.ints(layout.positions(order, axes))
-    result = carried(b, onnx, x.dtype, lambda v: b.emit(onnx, v, places, keepdims=int(keep)), value)
+    result = with_kernel(b, onnx, x.dtype, lambda v: b.emit(onnx, v, places, keepdims=int(keep)), value)
     return Stored(result, order if keep else layout.without(order, axes))
 
 

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from mlconverter.formats.tflite.layout import arranged, without
 from mlconverter.formats.tflite.to_onnx.bodies import body_check, changes_nothing, listed, meaning, paired, reduced
 from mlconverter.formats.tflite.to_onnx.builder import Builder
-from mlconverter.formats.tflite.to_onnx.dtypes import carried
+from mlconverter.formats.tflite.to_onnx.dtypes import with_kernel
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_constant, translates
 
@@ -41,7 +41,7 @@ def with_room(b: Builder, stored: Stored, axes: Sequence[int], fill: ir.Value, d
     rank = len(stored.order)
     ends = arranged(stored.order, [int(axis in axes) for axis in range(rank)])
     widths = b.ints([*[0] * rank, *ends])
-    return carried(b, "Pad", dtype, lambda v, fill: b.emit("Pad", v, widths, fill), stored.value, fill)
+    return with_kernel(b, "Pad", dtype, lambda v, fill: b.emit("Pad", v, widths, fill), stored.value, fill)
 
 
 def padded(b: Builder, x: Operand, fill: Operand, margins: Sequence[Margins]) -> Stored:
@@ -52,7 +52,7 @@ def padded(b: Builder, x: Operand, fill: Operand, margins: Sequence[Margins]) ->
         widths = [*(m.before for m in arranged(order, margins)), *(m.after for m in arranged(order, margins))]
         if any(widths):
             ends = b.ints(widths)
-            value = carried(b, "Pad", x.dtype, lambda v, fill: b.emit("Pad", v, ends, fill), value, scalar)
+            value = with_kernel(b, "Pad", x.dtype, lambda v, fill: b.emit("Pad", v, ends, fill), value, scalar)
         return Stored(value, order)
     changed = [axis for axis, m in enumerate(margins) if m != Margins()]
     value = with_room(b, Stored(value, order), changed, scalar, x.dtype)

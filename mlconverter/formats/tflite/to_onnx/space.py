@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mlconverter.formats.tflite.layout import Order, arranged, channels_first, logical
 from mlconverter.formats.tflite.to_onnx.builder import Builder
-from mlconverter.formats.tflite.to_onnx.dtypes import carried
+from mlconverter.formats.tflite.to_onnx.dtypes import with_kernel
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Runtime, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_constant, needs_rank, translates
 
@@ -23,7 +23,7 @@ def depth_to_space(b: Builder, op: Op, image: Operand) -> Stored:
     """DEPTH_TO_SPACE → DepthToSpace, depth-column-row."""
     size = op.options.blockSize
     move = lambda v: b.emit("DepthToSpace", v, blocksize=size, mode="DCR")  # noqa: E731
-    return Stored(carried(b, "DepthToSpace", image.dtype, move, b.ask(image, IMAGE)), IMAGE)
+    return Stored(with_kernel(b, "DepthToSpace", image.dtype, move, b.ask(image, IMAGE)), IMAGE)
 
 
 @translates("SPACE_TO_DEPTH", 1, 2, check=all_of(needs_rank(4), _movable))
@@ -31,7 +31,7 @@ def space_to_depth(b: Builder, op: Op, image: Operand) -> Stored:
     """SPACE_TO_DEPTH → SpaceToDepth."""
     size = op.options.blockSize
     move = lambda v: b.emit("SpaceToDepth", v, blocksize=size)  # noqa: E731
-    return Stored(carried(b, "SpaceToDepth", image.dtype, move, b.ask(image, IMAGE)), IMAGE)
+    return Stored(with_kernel(b, "SpaceToDepth", image.dtype, move, b.ask(image, IMAGE)), IMAGE)
 
 
 def _known_sizes(op: Op) -> str | None:
@@ -52,7 +52,7 @@ def space_to_batch_nd(b: Builder, op: Op, x: Operand, block_shape: Operand, padd
     begins, ends = (arranged(order, [w[side] for w in widths]) for side in (0, 1))
     if any((*begins, *ends)):
         margins = b.ints([*begins, *ends])
-        value = carried(b, "Pad", x.dtype, lambda v: b.emit("Pad", v, margins), value)
+        value = with_kernel(b, "Pad", x.dtype, lambda v: b.emit("Pad", v, margins), value)
     counts = [((size or 0) + sum(w)) // block for size, w, block in zip(x.dims, widths, blocks, strict=True)]
     split, places = _interleaved(order, counts, blocks, _blocked(op))
     value = b.emit("Reshape", value, b.ints(split))

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from mlconverter.formats.tflite import layout
 from mlconverter.formats.tflite.to_onnx.bodies import listed, paired
 from mlconverter.formats.tflite.to_onnx.builder import Builder
-from mlconverter.formats.tflite.to_onnx.dtypes import carried, chosen, converted
+from mlconverter.formats.tflite.to_onnx.dtypes import chosen, converted, with_kernel
 from mlconverter.formats.tflite.to_onnx.joining import joined
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import needs_dtype, needs_float, translates
@@ -43,7 +43,7 @@ def _binary(name: str, onnx: str, check: Check | None = None, **attributes: int)
     @translates(f"STABLEHLO_{name}", 1, check=check)
     def translate(b: Builder, op: Op, x: Operand, y: Operand) -> Stored:
         order, values = b.together(x, y)
-        return Stored(carried(b, onnx, x.dtype, lambda x, y: b.emit(onnx, x, y, **attributes), *values), order)
+        return Stored(with_kernel(b, onnx, x.dtype, lambda x, y: b.emit(onnx, x, y, **attributes), *values), order)
 
     translate.__doc__ = f"STABLEHLO_{name} → {onnx}."
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from mlconverter.formats.tflite.layout import logical
 from mlconverter.formats.tflite.to_onnx.bodies import SECOND, listed, meaning, of_dtype, sayable
 from mlconverter.formats.tflite.to_onnx.builder import Builder
-from mlconverter.formats.tflite.to_onnx.dtypes import carried
+from mlconverter.formats.tflite.to_onnx.dtypes import with_kernel
 from mlconverter.formats.tflite.to_onnx.operands import Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_dtype, translates
 from mlconverter.formats.tflite.to_onnx.places import clamped, grid, known_part, updated
@@ -181,7 +181,7 @@ def stablehlo_scatter(b: Builder, op: Op, x: Operand, places: Operand, updates: 
     beyond = b.ints([x.dims[moving[0]] or 0, *[0] * (len(moving) - 1)])
     at = b.emit("Where", b.cast(inside, "bool"), at, beyond)
     room = b.ints([*[0] * x.rank, 1, *[0] * (x.rank - 1)])
-    value = carried(b, "Pad", x.dtype, lambda v: b.emit("Pad", v, room), value)
+    value = with_kernel(b, "Pad", x.dtype, lambda v: b.emit("Pad", v, room), value)
     value = b.emit("ScatterND", value, at, new, reduction=reduction)
     return Stored(b.emit("Slice", value, b.ints([0]), b.ints([x.dims[moving[0]] or 0]), b.ints([0])), order)
 

@@ -10,7 +10,7 @@ from mlconverter.formats.tflite.layout import logical
 from mlconverter.formats.tflite.to_onnx.builder import INT64_MAX, Builder
 from mlconverter.formats.tflite.to_onnx.operands import Constant, Op, Operand, Stored
 from mlconverter.formats.tflite.to_onnx.ops import all_of, needs_rank, translates
-from mlconverter.formats.tflite.to_onnx.steps import activated, carried, keeps, known_activation, plain_weights, rounded
+from mlconverter.formats.tflite.to_onnx.time_steps import activated, assign_state, keeps, known_activation, plain_weights, rounded
 from mlconverter.signature import Quantization
 
 _INTEGERS = {"data": ("int8",), "features": ("int8",), "time": ("int16",), "state": ("int16",), "output": ("int8",)}
@@ -68,7 +68,7 @@ def svdf(b: Builder, op: Op, x: Operand, features: Operand, time: Operand, bias:
         value = b.emit("ReduceSum", units, b.ints([2]), keepdims=0)
     if bias is not None:
         value = b.emit("Add", value, b.ask(_sums(op, bias), weight=True))
-    carried(b, op, 4, b.emit("Reshape", row, b.ints([0, filters * memory])))
+    assign_state(b, op, 4, b.emit("Reshape", row, b.ints([0, filters * memory])))
     # The integer kernel leaves its activation to the limits of the output.
     return Stored(value if op.quantized else activated(b, value, op.options.fusedActivationFunction), logical(2))
 

@@ -31,11 +31,13 @@ class File:
     Attributes:
         free_batch: some input of the model has a free first dimension.
         free_sizes: some input of the model has another free dimension.
+        whole: whether every activation is written, also one that quantising its result would see to.
     """
 
     model: Model
     free_batch: bool
     free_sizes: bool
+    whole: bool = False
     _dense: dict[int, Densify] = field(default_factory=dict)
 
     def ops(self, number: int) -> list[Op]:
@@ -146,7 +148,7 @@ class Translation:
 
     def _translate(self, op: Op) -> None:
         grid = op.outputs[0].grid if op.outputs else None
-        self._b.enter(op.name, UNLIMITED if grid is None else _limits(grid, op.outputs[0].dtype))
+        self._b.enter(op.name, UNLIMITED if grid is None or self._file.whole else _limits(grid, op.outputs[0].dtype))
         translator = translates.find(op.key, op.version)
         assert translator is not None
         operands = [None if t is None else self._operand_of(op, number, t) for number, t in enumerate(op.inputs)]

@@ -46,7 +46,7 @@ def order_of(time_major: bool) -> tuple[int, ...]:
     return logical(3) if time_major else TIME_FIRST
 
 
-def carried(b: Builder, op: Op, position: int, value: ir.Value) -> None:
+def assign_state(b: Builder, op: Op, position: int, value: ir.Value) -> None:
     """Let a state of an operator be a value from now on."""
     tensor = op.tensor(position)
     variables.assign(b, op, position, seen(tensor, b.variables[tensor.index].dims, value))
