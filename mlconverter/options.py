@@ -24,7 +24,7 @@ class ConvertOptions:
         allow_custom: operators that become custom operators of TFLite as they stand, named as an error names them, for example
             ``"com.example::Thing"``: for kernels that the caller has.
         dequantize: whether a quantised TFLite or ONNX model becomes the plain model of real numbers: nothing is rounded between
-            its operators, and inputs and outputs that were integers are what those stood for.
+            its operators; inputs, outputs and states that were integers are what those stood for.
         signature: which of a TFLite file's signatures is converted; ``serving_default``, else the first one, by default.
         opset: ONNX opset that torch models are exported at; the exporter's own by default.
         input_names: names of a torch model's inputs; those of ``forward`` by default.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, STORED_KEY, WEIGHT_KEY
-from mlconverter.hub.nodes import specified
+from mlconverter.hub.model import ROLE_KEY, SOURCE_KEY, STORED_KEY, WEIGHT_KEY, WEIGHTED
+from mlconverter.hub.nodes import op_name, specified
 from mlconverter.hub.walk import drop_unused, graphs
 from mlconverter.hub.weights import Array, Dequantize, WeightLink
 
@@ -48,7 +48,9 @@ def _step(node: ir.Node) -> Dequantize | None:
     if whole is None or scale is None or (len(node.inputs) > 2 and node.inputs[2] is not None and zero is None):
         return None
     blocks = node.attributes.get("block_size")
-    if whole.size < 2 or whole.dtype.numpy().name not in _INTEGERS or scale.dtype is not ir.DataType.FLOAT:
+    if whole.dtype.numpy().name not in _INTEGERS or scale.dtype is not ir.DataType.FLOAT:
+        return None
+    if whole.size == 0 or (whole.size == 1 and not any(op_name(use.node) in WEIGHTED for use in node.outputs[0].uses())):
         return None
     if len(scale.shape) > 1 or "output_dtype" in node.attributes or (blocks is not None and blocks.as_int()):
         return None

@@ -72,7 +72,7 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
         from mlconverter.formats.tflite.hybrid import hybrid_operators
         from mlconverter.formats.tflite.to_onnx.convert import convert
 
-        hub = convert(self._model.structure, options.signature)
+        hub = convert(self._model.structure, options.signature, whole=options.dequantize)
         hybrid = sorted(set(hybrid_operators(self._model.structure)))
         if hybrid:
             return hub.noting(

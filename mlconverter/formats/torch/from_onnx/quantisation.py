@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import numpy as np
 import onnx_ir as ir
 import torch
 from torch import fx
@@ -16,6 +15,7 @@ from mlconverter.formats.torch.from_onnx.translate import Merged
 from mlconverter.formats.torch.from_onnx.values import DTYPES, INTEGERS, Const, Tensor, dtype_of
 from mlconverter.formats.torch.runner import QUANTIZED_KEY
 from mlconverter.hub.io import numpy_name
+from mlconverter.hub.quantised_pairs import undoes
 
 _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
 
@@ -42,7 +42,7 @@ def quantize_linear(
     low, high = INTEGERS[name].low, INTEGERS[name].high
     settings = (x, scale, zero, grid, low, high, DTYPES[name])
     readers = g.readers()
-    fake = readers and not precision and x.dtype == dtype_of(scale) and all(_undoes(reader, g.node) for reader in readers)
+    fake = readers and not precision and x.dtype == dtype_of(scale) and all(undoes(reader, g.node) for reader in readers)
     result = g.call(runtime.fake_quantize if fake else runtime.quantize, *settings)
     cast("fx.Proxy", result).node.meta[QUANTIZED_KEY] = g.node.outputs[0].name
     return Merged(result, tuple(readers)) if fake else result
@@ -66,26 +66,6 @@ def dequantize_linear(
 
 def _dtype(number: int) -> torch.dtype | None:
     return DTYPES[numpy_name(ir.DataType(number))] if number else None
-
-
-def _undoes(reader: ir.Node, quantizer: ir.Node) -> bool:
-    """Whether a node dequantises what another quantised, with the same scale and zero point."""
-    if (
-        reader.op_type != "DequantizeLinear"
-        or reader.inputs[0] is not quantizer.outputs[0]
-        or "output_dtype" in reader.attributes
-    ):
-        return False
-    given = [[None if v is None else v for v in (*node.inputs[1:], None)][:2] for node in (reader, quantizer)]
-    settings = [[node.attributes.get(name) for name in ("axis", "block_size")] for node in (reader, quantizer)]
-    values = [[None if a is None else a.as_int() for a in attributes] for attributes in settings]
-    return all(map(_same, *given)) and values[0] == values[1]
-
-
-def _same(a: ir.Value | None, b: ir.Value | None) -> bool:
-    if a is b or a is None or b is None or a.const_value is None or b.const_value is None:
-        return a is b
-    return a.dtype == b.dtype and np.array_equal(a.const_value.numpy(), b.const_value.numpy())
 
 
 @translates("DynamicQuantizeLinear", 11)
