@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +15,7 @@ from mlconverter.errors import ConversionError, CorruptModelError, MLConverterEr
 from mlconverter.hub import external
 from mlconverter.hub.check import graph_problems, tensor_problems
 from mlconverter.hub.protobuf import NOTHING, serialized
+from mlconverter.hub.quantised_pairs import grid_of, how_it_is_read
 from mlconverter.hub.sparse import densified
 from mlconverter.hub.stored import array_of, say_where
 from mlconverter.hub.walk import graphs, sort_nodes
@@ -223,5 +225,6 @@ def numpy_name(dtype: ir.DataType | None) -> str:
 def signature_of(model: ir.Model) -> IOSignature:
     """The inputs and outputs of a model; old files list their initializers among the inputs, which are left out."""
     graph = model.graph
-    inputs = tuple(spec_of(v) for v in graph.inputs if v.name not in graph.initializers)
-    return IOSignature(inputs, tuple(spec_of(v) for v in graph.outputs))
+    given = [v for v in graph.inputs if v.name not in graph.initializers]
+    inputs = tuple(replace(spec_of(v), quantization=how_it_is_read(v)) for v in given)
+    return IOSignature(inputs, tuple(replace(spec_of(v), quantization=grid_of(v.producer(), v)) for v in graph.outputs))

@@ -292,11 +292,13 @@ class Grid:
         scale: distance of two neighbours.
         low: the least, in steps.
         high: the largest, in steps.
+        dtype: of the integers, by numpy's name or that of a narrower one.
     """
 
     scale: Array
     low: Array
     high: Array
+    dtype: str
 
 
 def whole_limits(dtype: str) -> tuple[int, int]:
@@ -325,7 +327,8 @@ def storage_grid(link: WeightLink) -> Grid | None:
             whole = narrow if np.array_equal(np.broadcast_to(narrow, whole.shape), whole) else whole
         return np.ascontiguousarray(whole)
 
-    return Grid(*(seen(np.asarray(a, np.float32)) for a in (scale, low - zero_point, high - zero_point)))
+    settings = [seen(np.asarray(a, np.float32)) for a in (scale, low - zero_point, high - zero_point)]
+    return Grid(settings[0], settings[1], settings[2], step.stored)
 
 
 def simplify(steps: Iterable[Step]) -> tuple[Step, ...]:

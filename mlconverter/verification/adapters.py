@@ -5,16 +5,17 @@ Only what the caller says is changed; nothing here looks at values or shapes to 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 
-from mlconverter.errors import SignatureError
+from mlconverter.errors import ConversionError, SignatureError
 from mlconverter.signature import IOSignature, TensorSpec
 from mlconverter.verification.dtypes import Array
-from mlconverter.verification.runner import BaseRunner, Runner, Stateful, check_inputs, intermediates_of
+from mlconverter.verification.runner import BaseRunner, Runner, Stateful, Varied, check_inputs, intermediates_of
 from mlconverter.verification.steps import Resumable
 
 T = TypeVar("T")
@@ -24,6 +25,7 @@ class _Wrapped(BaseRunner):
     """A runner around another one, whose states, kernels and quantised values are the other's."""
 
     _runner: Runner
+    _owns_runner = False
 
     @property
     def keeps_state(self) -> bool:
@@ -34,6 +36,23 @@ class _Wrapped(BaseRunner):
         """Let the runner itself forget all calls."""
         if isinstance(self._runner, Stateful):
             self._runner.reset()
+
+    def other_kernels(self) -> Self:
+        """The same around the runner's other kernels.
+
+        Raises:
+            ConversionError: it has none, or those do not run the model.
+        """
+        if not isinstance(self._runner, Varied):
+            raise ConversionError(f"{self.name} has one set of kernels.")
+        twin = copy.copy(self)
+        twin._runner, twin._owns_runner = self._runner.other_kernels(), True
+        return twin
+
+    def close(self) -> None:
+        """Close the runner of other kernels; one that was given stays its owner's to close."""
+        if self._owns_runner and isinstance(self._runner, BaseRunner):
+            self._runner.close()
 
 
 class Renamed(_Wrapped):

@@ -10,7 +10,7 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 
 from mlconverter.errors import ConversionError, MLConverterError, SignatureError
-from mlconverter.signature import IOSignature, TensorSpec
+from mlconverter.signature import IOSignature, Quantization, TensorSpec
 from mlconverter.verification.dtypes import Array, dtype_name
 
 
@@ -142,6 +142,12 @@ class BaseRunner(ABC):
                 raise SignatureError(f"{self.name} gave a {type(value).__name__} for output '{name}', not an array.")
         # Copies: a runtime may hand out views of memory that its next run overwrites.
         return {name: np.array(outputs[name]) for name in names}
+
+
+def quantizations(source: Runner, target: Runner) -> dict[str, Quantization | None]:
+    """How the integers of each output stand for real numbers, as either of two runners says; a module does not."""
+    said = {spec.name: spec.quantization for spec in target.signature.outputs}
+    return {spec.name: spec.quantization or said.get(spec.name) for spec in source.signature.outputs}
 
 
 def intermediates_of(runner: Runner, inputs: Mapping[str, Array]) -> Mapping[str, Array]:

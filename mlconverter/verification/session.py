@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mlconverter.errors import MLConverterError, SignatureError
-from mlconverter.signature import Quantization
 from mlconverter.verification.bisect import bisect_runners
 from mlconverter.verification.compare import TensorComparison, compare_outputs, undecided
 from mlconverter.verification.conditioning import EXCUSABLE, excused, rounding_spread
@@ -16,7 +15,7 @@ from mlconverter.verification.dtypes import Array
 from mlconverter.verification.evidence import Evidence
 from mlconverter.verification.probing import HALVINGS, Run, between, moves
 from mlconverter.verification.result import InputKind, RunComparison, VerificationResult
-from mlconverter.verification.runner import Runner, Varied
+from mlconverter.verification.runner import Runner, Varied, quantizations
 from mlconverter.verification.steps import ALIVE, excused_by_steps, stepwise
 from mlconverter.verification.tolerance import Tolerances
 
@@ -65,8 +64,9 @@ class Session:
         self.bisects = False
         self._first_difference: TensorComparison | None = None
         self._start = time.perf_counter()
-        self._quantizations: dict[str, Quantization | None] = {s.name: s.quantization for s in source.signature.outputs}
-        self._evidence = Evidence(source.signature.outputs, tolerances)
+        self._quantizations = quantizations(source, target)
+        outputs = [replace(s, quantization=self._quantizations[s.name]) for s in source.signature.outputs]
+        self._evidence = Evidence(outputs, tolerances)
         self._refused: list[str] = []
         self._erratic: dict[str, TensorComparison | str] = {}
         self._seen: list[Run] = []

@@ -19,7 +19,7 @@ from mlconverter.signature import Quantization
 from mlconverter.verification.compare import TensorComparison, compare_outputs
 from mlconverter.verification.conditioning import EXCUSABLE
 from mlconverter.verification.dtypes import Array
-from mlconverter.verification.runner import Inspectable, Runner, Stateful
+from mlconverter.verification.runner import Inspectable, Runner, Stateful, quantizations
 from mlconverter.verification.tolerance import Tolerances
 
 STEPS = {"int8": 1, "uint8": 1, "int16": 16, "uint16": 16}
@@ -111,7 +111,7 @@ def _stepwise(
     steps = {n: int(np.abs(results[n].astype(np.int64) - v.astype(np.int64)).max(initial=0)) for n, v in given.items()}
     outputs = [name for name in source.signature.output_names if name not in given]
     got, want = (results, theirs) if feed_target else (theirs, results)
-    how = {spec.name: spec.quantization for spec in source.signature.outputs}
+    how = quantizations(source, target)
     for name in [n for n in outputs if _are_steps(n, how, got, want)]:
         given[name] = want[name]
         steps[name] = int(np.abs(got[name].astype(np.int64) - want[name].astype(np.int64)).max(initial=0))

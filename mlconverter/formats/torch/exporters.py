@@ -21,8 +21,10 @@ from mlconverter.formats.torch.corrections import corrections
 from mlconverter.formats.torch.graph_names import without_prefix
 from mlconverter.formats.torch.inputs import ExampleInput
 from mlconverter.formats.torch.outputs import Flat
+from mlconverter.formats.torch.quantised_export import names_of, translations
 from mlconverter.hub.io import load_model
 from mlconverter.hub.model import PADDING_KEY
+from mlconverter.hub.naming import Names
 
 PREFIX = "module."
 """What :class:`~mlconverter.formats.torch.outputs.Flat` puts before the names of weights."""
@@ -63,10 +65,11 @@ def by_export(module: Flat, inputs: list[ExampleInput], opset: int | None) -> Ex
             # Which of them are equal the export finds out; naming them would say so beforehand.
             dynamic_shapes=(tuple(free),) if any(free) else None,
             opset_version=opset,
-            custom_translation_table=dict(corrections()),
+            custom_translation_table={**corrections(), **translations()},
         )
     assert program is not None
     _keep_padding(program)
+    _name_integers(program)
     return Exported(_checked(program.model, opset))
 
 
@@ -118,6 +121,16 @@ def _keep_padding(program: Any) -> None:
         index = embeddings.get(node.metadata_props.get("namespace", "").rpartition("/")[2], -1)
         if node.op_type == "Gather" and index >= 0:
             node.metadata_props[PADDING_KEY] = str(index)
+
+
+def _name_integers(program: Any) -> None:
+    """Call integers as they are called in the graph that a module was made of; what is taken, or there twice, stays as it is."""
+    known = names_of(program.exported_program)
+    names = Names(program.model)
+    for node in program.model.graph if known else ():
+        name = known.get(node.metadata_props.get("namespace", "").rpartition("/")[2], "")
+        if node.op_type == "QuantizeLinear" and name and not node.outputs[0].is_graph_output():
+            node.outputs[0].name = names.new(name)
 
 
 def _padding_index(weight: Any, indices: Any, padding_idx: int = -1, *_: Any, **more: Any) -> int:

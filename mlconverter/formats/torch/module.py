@@ -14,7 +14,7 @@ from mlconverter.formats.torch.plain_graph import PlainGraph
 from mlconverter.formats.torch.readable import readable
 from mlconverter.formats.torch.standalone import Group
 from mlconverter.formats.torch.states import reset_states
-from mlconverter.formats.torch.storage import Storage
+from mlconverter.formats.torch.storage import Storage, storages
 
 _META_KEY = "mlconverter"
 _IMPLEMENTATION = "GraphModuleImpl"
@@ -135,11 +135,11 @@ def as_stored(module: nn.Module) -> nn.Module:
     if not any(isinstance(part, Storage) for part in module.modules()):
         return module
     twin = copy.deepcopy(module)
+    weights = dict(twin.named_parameters(remove_duplicate=False))
+    for name, storage in storages(twin).items():
+        if storage._rounds and name in weights:
+            with torch.no_grad():
+                weights[name].copy_(storage.rounded(weights[name]))
     for converted in [part for part in twin.modules() if isinstance(part, ConvertedModule)]:
-        weights, stored = dict(converted.named_parameters(remove_duplicate=False)), converted._modules.get("stored")
-        for part in [] if stored is None else stored.modules():
-            if isinstance(part, Storage) and part._rounds and part.path in weights:
-                with torch.no_grad():
-                    weights[part.path].copy_(part.rounded(weights[part.path]))
         converted.round_to_storage = False
     return twin

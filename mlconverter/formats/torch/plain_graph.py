@@ -9,6 +9,9 @@ from typing import Any
 from torch import fx
 from torch.fx.node import map_aggregate
 
+_NOTES = "mlconverter."
+"""What the keys of a node's ``meta`` begin with that this package wrote; the values are text."""
+
 _mapped: Any = map_aggregate  # which is typed for what a graph may hold, and maps anything
 
 
@@ -48,9 +51,11 @@ class PlainGraph:
 
     Attributes:
         nodes: operation, name, target, arguments and keyword arguments of each, in order.
+        notes: what else this package noted of each.
     """
 
     nodes: tuple[tuple[str, str, Any, Any, Any], ...]
+    notes: tuple[dict[str, str], ...]
 
     @classmethod
     def of(cls, graph: fx.Graph) -> PlainGraph:
@@ -60,7 +65,8 @@ class PlainGraph:
         def plain(arguments: Any) -> Any:
             return _mapped(arguments, lambda a: positions[a] if isinstance(a, fx.Node) else a)
 
-        return cls(tuple((n.op, n.name, Function.of(n.target), plain(n.args), plain(n.kwargs)) for n in graph.nodes))
+        nodes = tuple((n.op, n.name, Function.of(n.target), plain(n.args), plain(n.kwargs)) for n in graph.nodes)
+        return cls(nodes, tuple({k: v for k, v in n.meta.items() if k.startswith(_NOTES)} for n in graph.nodes))
 
     def graph(self) -> fx.Graph:
         """A graph of these nodes."""
@@ -70,7 +76,8 @@ class PlainGraph:
         def joined(arguments: Any) -> Any:
             return _mapped(arguments, lambda a: made[a.index] if isinstance(a, Position) else a)
 
-        for op, name, target, args, kwargs in self.nodes:
+        for (op, name, target, args, kwargs), notes in zip(self.nodes, self.notes, strict=True):
             what = target.target if isinstance(target, Function) else target
             made.append(graph.create_node(op, what, joined(args), joined(kwargs), name))
+            made[-1].meta.update(notes)
         return graph

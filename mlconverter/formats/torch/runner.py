@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,38 +64,52 @@ class TorchRunner(BaseRunner):
 
     def intermediates(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
         """Values of a converted module by the names that they have in the graph that it was made of."""
-        watched = _Watched(self._converted())
+        watched = self._watched()
         outputs = self._interpreted(watched, inputs)
-        return {**watched.seen, **outputs}
+        return {**_seen(watched), **outputs}
 
     @property
     def quantized(self) -> list[str]:
         """Names of the values that a converted module quantises between its operators."""
-        if not isinstance(self._module, fx.GraphModule):
-            return []
-        return [n.meta[QUANTIZED_KEY] for n in self._module.graph.nodes if QUANTIZED_KEY in n.meta]
+        nodes = (node for part in _converted_parts(self._module) for node in part.graph.nodes)
+        return [node.meta[QUANTIZED_KEY] for node in nodes if QUANTIZED_KEY in node.meta]
 
     def resumed(
         self, inputs: Mapping[str, np.ndarray[Any, Any]], values: Mapping[str, np.ndarray[Any, Any]]
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Outputs, and each of some quantised values as it follows from the others."""
-        watched = _Watched(self._converted(), values)
+        watched = self._watched(values)
         outputs = self._interpreted(watched, inputs)
-        return {**outputs, **{name: watched.seen[name] for name in values}}
+        seen = _seen(watched)
+        return {**outputs, **{name: seen[name] for name in values}}
 
-    def _converted(self) -> fx.GraphModule:
-        if not isinstance(self._module, fx.GraphModule):
+    def _watched(self, values: Mapping[str, np.ndarray[Any, Any]] | None = None) -> list[_Watched]:
+        parts = _converted_parts(self._module)
+        if not parts:
             raise SignatureError("Only modules that were converted name the tensors between their operators.")
-        return self._module
+        return [_Watched(part, values) for part in parts]
 
-    def _interpreted(self, by: fx.Interpreter, inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-        """Outputs of the module run node by node."""
-        self._module.forward = by.run  # called by the module itself, so that its hooks see to the weights
-        try:
+    def _interpreted(
+        self, watched: Iterable[_Watched], inputs: Mapping[str, np.ndarray[Any, Any]]
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Outputs of the module, with what was converted of it run node by node."""
+        with contextlib.ExitStack() as stack:
+            for by in watched:
+                by.module.forward = by.run  # called by the module itself, so that its hooks see to the weights
+                stack.callback(delattr, by.module, "forward")
             outputs = flatten(self._call(check_inputs(self.signature, inputs)))
-        finally:
-            del self._module.forward
         return {spec.name: to_numpy(value, spec.dtype) for spec, value in zip(self.signature.outputs, outputs, strict=True)}
+
+
+def _converted_parts(module: nn.Module) -> list[fx.GraphModule]:
+    """The module itself if it was converted, else those parts of it that were."""
+    if isinstance(module, fx.GraphModule):
+        return [module]
+    return [part for child in module.children() for part in _converted_parts(child)]
+
+
+def _seen(watched: Iterable[_Watched]) -> dict[str, np.ndarray[Any, Any]]:
+    return {name: value for by in watched for name, value in by.seen.items()}
 
 
 class _Watched(fx.Interpreter):

@@ -13,7 +13,7 @@ import torch
 from torch import fx, nn
 
 from mlconverter.formats.torch.dtypes import DTYPES
-from mlconverter.hub.weights import WeightLink, storage_dtype, storage_grid, stored_mask
+from mlconverter.hub.weights import Grid, WeightLink, storage_dtype, storage_grid, stored_mask
 
 _exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
 
@@ -31,11 +31,11 @@ class Storage(nn.Module):
         grid: the numbers that the origin's integers stand for, ``None`` where it has no integers.
     """
 
-    def __init__(
-        self, path: str, dtype: torch.dtype | None, mask: torch.Tensor | None, grid: tuple[torch.Tensor, ...] | None = None
-    ) -> None:
+    def __init__(self, path: str, dtype: torch.dtype | None, mask: torch.Tensor | None, grid: Grid | None = None) -> None:
         super().__init__()
-        self.path, self.dtype, self.mask, self.grid = path, dtype, mask, grid
+        self.path, self.dtype, self.mask = path, dtype, mask
+        self.grid = None if grid is None else tuple(torch.tensor(a) for a in (grid.scale, grid.low, grid.high))
+        self.integers = "" if grid is None else grid.dtype
         self._rounds = True  # no part of what a module computes by its fingerprint
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
@@ -60,7 +60,7 @@ class Storage(nn.Module):
     def extra_repr(self) -> str:
         """What stands between the brackets."""
         parts = [self.path, *([] if self.dtype is None else [str(self.dtype)]), *([] if self.mask is None else ["sparse"])]
-        parts += [] if self.grid is None else ["integers"]
+        parts += [] if self.grid is None else [self.integers]
         return ", ".join(parts)
 
 
@@ -83,7 +83,7 @@ class StoredWeights:
     """
 
     def __init__(self, storages: dict[str, Storage]) -> None:
-        self._storages = storages
+        self._storages, self.names = storages, frozenset(storages)
         self._taken: dict[int, list[tuple[MutableMapping[str, Any], str, Any]]] = {}
 
     def watch(self, layer: nn.Module) -> None:
@@ -139,6 +139,31 @@ def keep_storable(module: fx.GraphModule, links: Iterable[WeightLink]) -> None:
         reader.recompile()
 
 
+def storages(module: nn.Module) -> dict[str, Storage]:
+    """What weights of a module go through when they are used, by their names.
+
+    A layer that somebody put in the place of another has weights of its own, which go through nothing.
+    """
+    found = {}
+    for path, part in module.named_modules(remove_duplicate=False):
+        if not isinstance(part, fx.GraphModule) or "stored" not in part._modules:
+            continue
+        for storage in part.get_submodule("stored").modules():
+            if isinstance(storage, Storage) and _goes_through(part, storage):
+                found[f"{path}.{storage.path}".lstrip(".")] = storage
+    return found
+
+
+def _goes_through(part: fx.GraphModule, storage: Storage) -> bool:
+    """Whether the code of a part of a module, or a layer of it, has a weight as it is stored."""
+    if any(node.op == "call_module" and node.target == f"stored.{storage.path}" for node in part.graph.nodes):
+        return True
+    layer, _, name = storage.path.rpartition(".")
+    hooks = [] if layer not in dict(part.named_modules()) else part.get_submodule(layer)._forward_pre_hooks.values()
+    watchers = [getattr(hook, "__self__", None) for hook in hooks]
+    return any(isinstance(watcher, StoredWeights) and name in watcher.names for watcher in watchers)
+
+
 def _storage(link: WeightLink, path: str, weight: torch.Tensor) -> Storage | None:
     """The storage of a weight, ``None`` where the origin can hold any value of it."""
     mask, name = stored_mask(link), storage_dtype(link)
@@ -146,8 +171,7 @@ def _storage(link: WeightLink, path: str, weight: torch.Tensor) -> Storage | Non
     grid = storage_grid(link)
     if mask is None and dtype is None and grid is None:
         return None
-    settings = None if grid is None else tuple(torch.tensor(a) for a in (grid.scale, grid.low, grid.high))
-    return Storage(path, dtype, None if mask is None else torch.from_numpy(mask.copy()), settings)
+    return Storage(path, dtype, None if mask is None else torch.from_numpy(mask.copy()), grid)
 
 
 def _read_through(graph: fx.Graph, path: str) -> bool:

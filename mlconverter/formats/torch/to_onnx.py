@@ -20,6 +20,7 @@ from mlconverter.formats.torch.inputs import ExampleInput
 from mlconverter.formats.torch.module import as_stored
 from mlconverter.formats.torch.observed import border_names, result_of
 from mlconverter.formats.torch.outputs import Flat, output_names
+from mlconverter.formats.torch.quantised_export import Form, quantised_form
 from mlconverter.formats.torch.state import evaluating
 from mlconverter.formats.torch.states import states_of
 from mlconverter.formats.torch.trace_check import trace_failure
@@ -28,6 +29,7 @@ from mlconverter.hub.model import ROLE_KEY, HubModel
 from mlconverter.hub.normalise import mark_weights, normalise
 from mlconverter.hub.states import say_states, with_states
 from mlconverter.hub.walk import graphs
+from mlconverter.hub.whole_weights import make_weights_whole
 from mlconverter.options import ConvertOptions
 
 if TYPE_CHECKING:
@@ -75,9 +77,11 @@ def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOption
     with evaluating(module), torch.no_grad():
         names = border_names(output_names(result_of(module, inputs)), inputs, options)
         flat = (Carried if states_of(module) else Flat)(as_stored(module))
+        plain = Form(flat, options.opset)
+        forms: dict[Exporter, Form] = {by_tracing: plain, by_export: quantised_form(module, plain)}
         for attempt in _attempts(inputs, options):
             try:
-                hub = _exported(attempt, flat, names, options)
+                hub = _exported(attempt, forms[attempt.exporter], names)
             except ConversionError as error:
                 failed.append((attempt, str(error)))
             else:
@@ -86,21 +90,22 @@ def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOption
     raise ConversionError(f"The module cannot be exported by torch.onnx:\n{reasons}")
 
 
-def _exported(attempt: _Attempt, flat: Flat, names: tuple[str, ...], options: ConvertOptions) -> HubModel:
+def _exported(attempt: _Attempt, form: Form, names: tuple[str, ...]) -> HubModel:
     """The graph that one attempt gives.
 
     Raises:
         ConversionError: it gives none, or one that is not right.
     """
+    flat = form.module
     states = flat.states if isinstance(flat, Carried) else []
     inputs = [*attempt.inputs, *(state_input(state, attempt.inputs[0]) for state in states)]
     try:
-        exported = attempt.exporter(flat, inputs, options.opset)
+        exported = attempt.exporter(flat, inputs, form.opset)
     except ConversionError:
         raise
     except Exception as error:  # exporters raise whatever goes wrong inside them
         raise ConversionError(_first_line(error)) from error
-    hub = _finished(flat.module, exported, inputs, (*names, *(state.names[1] for state in states)), options)
+    hub = _finished(form, exported, inputs, (*names, *(state.names[1] for state in states)))
     hub = _with_states(hub, states) if states else hub
     reason = trace_failure(flat, hub) if attempt.exporter is by_tracing else None
     if reason is not None:
@@ -132,17 +137,16 @@ def _notes(attempt: _Attempt, failed: list[tuple[_Attempt, str]]) -> Iterator[st
         )
 
 
-def _finished(
-    module: nn.Module, exported: Exported, inputs: list[ExampleInput], names: tuple[str, ...], options: ConvertOptions
-) -> HubModel:
+def _finished(form: Form, exported: Exported, inputs: list[ExampleInput], names: tuple[str, ...]) -> HubModel:
     """Say what is a parameter, tidy up, and put the names at the border in place."""
     model = exported.model
     if len(model.graph.inputs) != len(inputs) or len(model.graph.outputs) != len(names):
         raise ConversionError(f"the exporter gives {len(model.graph.inputs)} inputs and {len(model.graph.outputs)} outputs")
     same = name_sizes(model.graph, [i.shape for i in inputs])
-    parameters = dict(module.named_parameters(remove_duplicate=False))
+    parameters = dict(form.module.module.named_parameters(remove_duplicate=False))
     for value in model.graph.initializers.values():
         value.metadata_props[ROLE_KEY] = _role(parameters, value.name or "")
+    make_weights_whole(model, form.grids)
     mark_weights(model)
     model = normalise(model)
     _without_traces(model)

@@ -24,6 +24,13 @@ def moved(grid: Quantization, dtype: str, to: str) -> Quantization:
     return Quantization(grid.scale, tuple(z + by for z in grid.zero_point), grid.axis)
 
 
+def grid_of_one(wire: Wire) -> Quantization | None:
+    """The grid on which a single number is one step from zero; ``None`` for several numbers, and for what is none."""
+    if wire.dtype != "float32" or wire.array.size != 1 or not np.isfinite(wire.array).all():
+        return None
+    return Quantization((float(np.abs(wire.array).item()) or 1.0,), (0,))
+
+
 def whole_numbers(wire: Wire, grid: Quantization, axis: int | None) -> Array | None:
     """What constants are multiples of their scale; ``None`` where they are not, because something was done to them since.
 
@@ -37,6 +44,8 @@ def whole_numbers(wire: Wire, grid: Quantization, axis: int | None) -> Array | N
         if axis is None or wire.dims[axis] != scale.size:
             return None
         scale = scale.reshape([-1 if i == axis else 1 for i in range(wire.rank)])
+    else:
+        scale = scale.reshape(())
     whole = np.rint(values / scale)
     return whole.astype(np.int64) if np.array_equal(whole.astype(np.float32) * scale, values) else None
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mlconverter.formats.tflite.from_onnx.grids import EIGHT_BITS, bias_on, constant_on, filter_on, moved
+from mlconverter.formats.tflite.from_onnx.grids import EIGHT_BITS, bias_on, constant_on, filter_on, grid_of_one, moved
 from mlconverter.formats.tflite.from_onnx.integer_kernels import (
     FILTERS,
     FIXED,
@@ -184,7 +184,7 @@ class Marked:
         return grid if grid is not None and self.type_of(wire) == dtype else None
 
     def _constant(self, wire: Wire, dtype: str) -> Wire | None:
-        grid = self._grids.get(wire.name)
+        grid = self._grids.get(wire.name) or grid_of_one(wire)
         return None if grid is None or len(grid.scale) > 1 else constant_on(wire, grid, dtype)
 
     def _filter_and_bias(self, operation: Operation, data: Quantization, dtype: str) -> list[Wire | None] | None:
@@ -199,23 +199,20 @@ class Marked:
         return None if whole is None or terms is None else [None, whole, terms]
 
     def _integers_kept(self) -> set[Wire]:
-        """The integers that stay integers: what native operators take and give, and what moving such elements gives."""
-        kept = set(self.native.values())
-        for operation in self.native:
-            for wire in operation.inputs:
-                if wire is not None and wire.data is None and self.grid(wire) is not None:
-                    kept |= self.sources(wire)
-        while True:
-            before = len(kept)
-            for real, results in self.quantized.items():
-                if self.makers.get(real) in self.native or self.grid(real) is None:
-                    continue
-                sources = self.sources(real)
-                fitting = {r for r in results if r.meaning is not None and self.native_grid(r, r.meaning.grid) is not None}
-                if kept.intersection(sources | fitting):
-                    kept |= sources | fitting
-            if len(kept) == before:
-                return kept
+        """The integers that stay integers: in a model that computes with some, all that can be.
+
+        What is halfway between two of them LiteRT rounds away from zero, and ONNX to the even one: a step, as native
+        operators are off. Where there are none nothing is.
+        """
+        if not self.native:
+            return set()
+        results = {r for found in self.quantized.values() for r in found}
+        kept = {r for r in results if r.meaning is not None and self.native_grid(r, r.meaning.grid) is not None}
+        for operation in self.operations:
+            for wire in operation.outputs:
+                if wire.meaning is not None and wire.dtype == "float32" and self.grid(wire) is not None:
+                    kept.add(wire.meaning.other)
+        return kept
 
 
 def data_of(operation: Operation) -> list[Wire]:
