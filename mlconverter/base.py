@@ -247,10 +247,12 @@ class BaseConverter(ABC):
         if key not in self._hubs:
             plain = (chosen.having(io_layout=None), key[1])
             if plain not in self._hubs:
-                from mlconverter.hub.dequantised import dequantised
-
                 read = self._to_onnx(chosen)
-                self._hubs[plain] = dequantised(read) if chosen.dequantize else read
+                if chosen.dequantize:
+                    from mlconverter.hub.dequantised import dequantised
+
+                    read = dequantised(read)
+                self._hubs[plain] = read
             hub = self._hubs[plain]
             change = border_change(hub.signature, chosen.io_layout)
             if change:

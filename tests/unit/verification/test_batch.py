@@ -114,3 +114,37 @@ def test_a_batch_is_free_where_it_is_free_in_both():
     assert batch_is_free(free, unranked)
     assert not batch_is_free(free, fixed)
     assert not batch_is_free(fixed, free)
+
+
+class Rounding(Fake):
+    """A quantised model of two operators: whole numbers, which come out a step apart in batches, and what is made of those."""
+
+    def __init__(self, behind):
+        super().__init__(signature((("x", ("N", 6)),), (("y", None),)), lambda x: self._behind(self._whole(x)))
+        self._behind = behind
+
+    quantized = ("q",)
+
+    @staticmethod
+    def _whole(x: np.ndarray) -> np.ndarray:
+        return np.clip(np.rint(x * 20) + (len(x) > 1), -128, 127).astype(np.int8)
+
+    def intermediates(self, inputs):
+        return {"q": self._whole(inputs["x"]), **self.run(inputs)}
+
+    def resumed(self, inputs, values):
+        return {"q": self._whole(inputs["x"]), "y": self._behind(values.get("q", self._whole(inputs["x"])))}
+
+
+def large(q: np.ndarray) -> np.ndarray:
+    """Something that a step changes beyond every tolerance."""
+    return np.sin(q.astype(np.float32) * 2)
+
+
+def test_quantised_operators_are_judged_one_by_one():
+    assert batch_failure(Rounding(large)) is None
+
+
+@pytest.mark.parametrize("meets", [lambda q: large(q)[::-1], lambda q: large(q) + large(q).mean(axis=0) * (len(q) > 1)])
+def test_items_that_meet_behind_quantised_values_are_found(meets):
+    assert "is not that of 3 single runs" in batch_failure(Rounding(meets))
