@@ -38,7 +38,7 @@ ZOO = (
 
 OWN = """
 import ai_edge_litert.schema_py_generated, loguru, onnx.shape_inference
-import mlconverter.formats.onnx, mlconverter.formats.torch, mlconverter.formats.trt, mlconverter.hub.rebatch
+import mlconverter.formats.onnx.converter, mlconverter.formats.torch.converter, mlconverter.hub.rebatch
 from mlconverter import Converter
 from mlconverter.formats.tflite import from_onnx
 """

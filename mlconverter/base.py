@@ -241,7 +241,7 @@ class BaseConverter(ABC):
 
     def hub(self, options: ConvertOptions | None = None) -> HubModel:
         """The source in the hub, under the border that the options ask for."""
-        chosen = (options or self.options).conversion
+        chosen = (options or self.options).reading
         key = (chosen, self._state())
         self._hubs = {k: hub for k, hub in self._hubs.items() if k[1] == key[1]}  # a source that was trained on is another one
         if key not in self._hubs:
@@ -453,7 +453,7 @@ class BaseConverter(ABC):
             level=options.verify,
             target_format=target.format,
             rtol=options.rtol,
-            halved=options.weights == "float16",
+            rounded=options.rounded,
             input_perms=change.inputs,
             output_perms=change.outputs,
         )

@@ -2,19 +2,72 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from mlconverter.signature import Layout
 
 VerifyLevel = Literal["fast", "full", False]
+Precision = Literal["fp32", "fp16", "bf16", "int8", "fp8"]
+Compatibility = Literal["ampere_plus", "same_compute_capability"]
+Range = tuple[Any, Any, Any]
+"""Smallest, usual and largest size of a dimension, or shape of an input."""
 
 
 @dataclass(frozen=True)
-class ConvertOptions:
-    """Choices of a conversion; each can be given to ``Converter(...)`` or to one ``to_…`` call.
+class Samples:
+    """Inputs to calibrate on; equal where their content is.
+
+    Attributes:
+        digest: SHA-256 of them.
+        inputs: of one run each: arrays by name, or in the order of the signature.
+    """
+
+    digest: str
+    inputs: tuple[Mapping[str, Any] | tuple[Any, ...], ...] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Choices of a TensorRT engine.
+
+    Attributes:
+        precision: number type in which a TensorRT engine computes. Inputs, outputs and what is sensitive to rounding stay in
+            single precision; ``"int8"`` and ``"fp8"`` need ``calibration``, unless the model is quantised already.
+        calibration: inputs on which ranges are measured: a list of arrays, of dicts by name, or of tuples in order.
+        dynamic_shapes: smallest, usual and largest size of free dimensions of an engine by the dimension's name,
+            ``{"height": (32, 640, 1024)}``, or shapes by the input's name; ranges by what a dimension is by default.
+        runtime: the package that builds an engine: ``"tensorrt"`` where it and a GPU are there, else ``"tensorrt_rtx"``.
+        compute_capability: GPUs that TensorRT for RTX compiles an engine for, ``"SM89"`` or several.
+        hardware_compatibility: whether an engine of TensorRT also runs on newer GPUs than the one it is built on.
+        builder_optimization_level: how long TensorRT searches, 0 to 5.
+        workspace: bytes of GPU memory that an operator of an engine may use beside its tensors.
+        timing_cache: file in which TensorRT keeps what it measured, for the next engine.
+        refittable: whether an engine of TensorRT can be given other weights without being built anew.
+        embed_source: whether the graph that an engine is built from is kept beside it, which leads back from an engine.
+        partial: whether what TensorRT cannot take of a torch module stays in torch, by torch_tensorrt.
+    """
+
+    precision: Precision = "fp32"
+    calibration: Samples | None = None
+    dynamic_shapes: tuple[tuple[str, Range], ...] | None = None
+    runtime: Literal["auto", "tensorrt", "tensorrt_rtx"] = "auto"
+    compute_capability: tuple[str, ...] | None = None
+    hardware_compatibility: Compatibility | None = None
+    builder_optimization_level: int | None = None
+    workspace: int | None = None
+    timing_cache: str | None = None
+    refittable: bool = False
+    embed_source: bool = True
+    partial: bool = False
+
+
+@dataclass(frozen=True)
+class ConvertOptions(EngineOptions):
+    """Choices of a conversion; each can be given to ``Converter(...)`` or to one ``to_…`` call. Engines have more of them.
 
     Attributes:
         io_layout: axis layout of image-like inputs and outputs: one for all of rank 4, or by name. As in the source by default.
@@ -68,12 +121,29 @@ class ConvertOptions:
             ("dynamic_batch", [self.dynamic_batch], ("auto", True, False)),
             ("weights", [self.weights], ("float32", "float16")),
             ("dequantize", [self.dequantize], (True, False)),
+            ("precision", [self.precision], get_args(Precision)),
+            ("runtime", [self.runtime], ("auto", "tensorrt", "tensorrt_rtx")),
+            ("hardware_compatibility", [self.hardware_compatibility], (*get_args(Compatibility), None)),
+            ("builder_optimization_level", [self.builder_optimization_level], (*range(6), None)),
+            ("refittable", [self.refittable], (True, False)),
+            ("embed_source", [self.embed_source], (True, False)),
+            ("partial", [self.partial], (True, False)),
             ("verify", [self.verify], ("fast", "full", False)),
         )
         for name, values, choices in allowed:
             for value in values:
                 if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
                     raise ValueError(f"{name} is one of {', '.join(map(repr, choices))}, not {value!r}.")
+
+    @property
+    def rounded(self) -> str:
+        """What a target is asked to round to, empty where it is not."""
+        return "float16" if self.weights == "float16" else "" if self.precision == "fp32" else self.precision
+
+    @property
+    def reading(self) -> ConvertOptions:
+        """What decides on the source's graph in the hub."""
+        return ConvertOptions(**{name: getattr(self, name) for name in _READING})
 
     @property
     def conversion(self) -> ConvertOptions:
@@ -85,6 +155,8 @@ class ConvertOptions:
         chosen = self.conversion
         return {f.name: repr(getattr(chosen, f.name)) for f in fields(chosen) if f.name not in ("verify", "rtol", "trust")}
 
+
+_READING = ("io_layout", "dynamic_batch", "dequantize", "signature", "opset", "input_names", "output_names")
 
 GENERAL = frozenset({"io_layout", "verify", "rtol"})
 """Options that mean something in every conversion."""
@@ -118,9 +190,56 @@ def _layouts(given: Any) -> Any:
     return tuple(sorted((name, layout) for name, layout in pairs))
 
 
+def _ranges(given: Any) -> tuple[tuple[str, Range], ...] | None:
+    """Ranges of sizes or of shapes by name, as sorted pairs of tuples."""
+    if given is None:
+        return None
+    pairs = list(given.items()) if isinstance(given, Mapping) else list(given)
+    for pair in pairs:
+        if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], (tuple, list)) or len(pair[1]) != 3:
+            raise TypeError(f"dynamic_shapes are (smallest, usual, largest) by name, not {given!r}.")
+    return tuple(sorted((name, _range(bounds)) for name, bounds in pairs))
+
+
+def _range(bounds: Iterable[Any]) -> Range:
+    low, usual, high = (tuple(b) if isinstance(b, (tuple, list)) else b for b in bounds)
+    return low, usual, high
+
+
+def _samples(given: Any) -> Samples | None:
+    """Inputs to calibrate on, as arrays."""
+    if given is None or isinstance(given, Samples):
+        return given
+    import hashlib
+
+    import numpy as np
+
+    digest = hashlib.sha256()
+    inputs: list[Mapping[str, Any] | tuple[Any, ...]] = []
+    for sample in given:
+        if isinstance(sample, Mapping):
+            arrays = {name: np.asarray(value) for name, value in sample.items()}
+            inputs.append(arrays)
+        else:
+            inputs.append(tuple(map(np.asarray, sample if isinstance(sample, (tuple, list)) else (sample,))))
+            arrays = {str(position): array for position, array in enumerate(inputs[-1])}
+        for name, array in arrays.items():
+            digest.update(f"{name}:{array.dtype}:{array.shape}:".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return Samples(digest.hexdigest(), tuple(inputs))
+
+
+def _path(given: Any) -> str | None:
+    return None if given is None else os.fspath(given)
+
+
 _PLAIN: Mapping[str, Callable[[Any], Any]] = {
     "io_layout": _layouts,
     "allow_custom": partial(_names, "allow_custom"),
+    "calibration": _samples,
+    "compute_capability": partial(_names, "compute_capability"),
+    "dynamic_shapes": _ranges,
+    "timing_cache": _path,
     "input_names": partial(_names, "input_names"),
     "output_names": partial(_names, "output_names"),
 }

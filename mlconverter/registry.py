@@ -21,7 +21,7 @@ class FormatRegistry:
     """Formats by name. Classes register themselves; the first look-up imports the folders that hold them.
 
     Args:
-        package: the package whose sub-packages are formats.
+        package: the package whose sub-packages are formats, each with a module ``converter``.
         group: the entry-point group by which other distributions add theirs.
     """
 
@@ -48,12 +48,12 @@ class FormatRegistry:
         self._classes.pop(name, None)
 
     def discover(self) -> None:
-        """Import every format folder and entry point, once."""
+        """Import the converter of every format folder, and every entry point, once."""
         if self._discovered:
             return
         package = importlib.import_module(self._package)
         for module in pkgutil.iter_modules(package.__path__, f"{self._package}."):
-            importlib.import_module(module.name)
+            importlib.import_module(f"{module.name}.converter")
         for entry in entry_points(group=self._group):
             entry.load()
         self._discovered = True  # last: a format that fails to import fails at every look-up, not only at the first

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 Dim = int | str | None
 """A dimension: its size, the name of a free one, or ``None`` where nothing is known."""
@@ -106,6 +106,25 @@ class IOSignature:
 
         return replace(self, inputs=said(self.inputs), outputs=said(self.outputs))
 
+    def as_dict(self) -> dict[str, Any]:
+        """The signature in types that JSON has."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any]) -> IOSignature:
+        """The signature that :meth:`as_dict` gave, also after a way through JSON.
+
+        Raises:
+            KeyError: an entry is missing.
+            TypeError: one is too many.
+        """
+
+        def specs(entries: Iterable[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
+            return tuple(_spec(entry) for entry in entries)
+
+        states = tuple((came, went) for came, went in said["states"])
+        return cls(specs(said["inputs"]), specs(said["outputs"]), said["key"], states)
+
     def with_names(self, inputs: Iterable[str], outputs: Iterable[str]) -> IOSignature:
         """The same signature under other names."""
         return replace(
@@ -113,3 +132,9 @@ class IOSignature:
             inputs=tuple(replace(s, name=n) for s, n in zip(self.inputs, inputs, strict=True)),
             outputs=tuple(replace(s, name=n) for s, n in zip(self.outputs, outputs, strict=True)),
         )
+
+
+def _spec(said: Mapping[str, Any]) -> TensorSpec:
+    shape, grid = said["shape"], said["quantization"]
+    quantization = grid and Quantization(tuple(grid["scale"]), tuple(grid["zero_point"]), grid["axis"])
+    return TensorSpec(**{**said, "shape": None if shape is None else tuple(shape), "quantization": quantization})

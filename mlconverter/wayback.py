@@ -94,10 +94,11 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     hub = rename_dims(exporter.hub(options), {new: old for old, new in identifiers.items()})
     hub = _laid_out_as(change_border(hub, change.inverse), wanted)
     chosen = {name: value for name, value in own.items() if name in origin.target_options}
-    made = type(origin)._from_hub(hub, origin.options.having(dynamic_batch=False, **chosen), trained.source_hash)
+    asked = origin.options.having(dynamic_batch=False, **chosen)
+    made = type(origin)._from_hub(hub, asked, trained.source_hash)
     source = _behind(change, partial(exporter._runner, trained.model, now))
     target = partial(origin._runner, made.model, made.signature)
-    verification = _verified(origin, source, target, halved=chosen.get("weights") == "float16")
+    verification = _verified(origin, source, target, rounded=asked.rounded)
     notes = (*_differences(wanted, made.signature.without_states), *made.notes)
     return Returned(made.model, f"converted anew: {trained.changed}", verification, notes)
 

@@ -11,6 +11,8 @@ from mlconverter.signature import IOSignature
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from mlconverter.hub.original import Original
+
 WEIGHT_KEY = "mlconverter.weight"
 """Metadata key of an initializer that is a weight: the name under which its links know it."""
 
@@ -56,12 +58,23 @@ class HubModel:
         signature: names, shapes, dtypes and layouts at its border.
         links: for every weight of the source, how an initializer's value comes from it.
         notes: sentences about the conversion that the report passes on.
+        origin: the ONNX model that was read, and the graph that it gave; others are made from that by changing it.
     """
 
     model: ir.Model
     signature: IOSignature
     links: tuple[WeightLink, ...] = ()
     notes: tuple[str, ...] = ()
+    origin: tuple[Original, ir.Model] | None = None
+
+    def as_onnx(self) -> Original:
+        """The graph as an ONNX model; where one was read and nothing changed, that one."""
+        from mlconverter.hub.io import to_proto
+        from mlconverter.hub.original import Original
+
+        if self.origin is not None and self.origin[1] is self.model:
+            return self.origin[0]
+        return Original(to_proto(self.model))
 
     def noting(self, *notes: str) -> HubModel:
         """The same model with more notes."""

@@ -61,7 +61,7 @@ def verify_runners(
     level: Level = "fast",
     target_format: str = OTHER,
     rtol: float | None = None,
-    halved: bool = False,
+    rounded: str = "",
     inputs: Inputs | Sequence[Inputs] | None = None,
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
@@ -81,7 +81,7 @@ def verify_runners(
         target_format: name of the target's format, which picks the tolerance.
         rtol: relative tolerance instead of the table's. Integers, bools and text stay exact, except quantised integers,
             which get it on top of one step.
-        halved: the target was asked to keep its weights in half precision, which has a tolerance of its own.
+        rounded: what the target was asked to round to, which has a tolerance of its own.
         inputs: the caller's own inputs, one set or several, instead of samples.
         sizes: sizes of free dimensions by name; one without a name is called ``"<input>:<axis>"``.
         seed: first seed of the samples.
@@ -106,7 +106,7 @@ def verify_runners(
         inputs = None if inputs is None else _as_one_call(inputs)
     with contextlib.ExitStack() as stack:
         limit = FAST_SECONDS if level == "fast" and inputs is None else None
-        session = Session(source, target, Tolerances(target_format, rtol, halved), limit)
+        session = Session(source, target, Tolerances(target_format, rtol, rounded), limit)
         session.bisects = bisect
         reason = _border_difference(source.signature, target.signature)
         if reason is not None:

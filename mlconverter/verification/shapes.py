@@ -31,7 +31,11 @@ _OTHER_NAME = re.compile(
 
 
 def concrete_shapes(
-    signature: IOSignature, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
+    signature: IOSignature,
+    *,
+    batch: int | None = None,
+    sizes: Mapping[str, int] | None = None,
+    defaults: Mapping[Role, int] = SIZES,
 ) -> dict[str, tuple[int, ...]]:
     """Shapes of the inputs with every free dimension filled in; one name has one size everywhere.
 
@@ -39,6 +43,7 @@ def concrete_shapes(
         signature: the inputs.
         batch: size of free batch dimensions, before ``sizes``; ``None`` for 1.
         sizes: sizes of free dimensions by name; one without a name is called ``"<input>:<axis>"``.
+        defaults: sizes of those that are left, by what they are.
 
     Raises:
         SignatureError: an input has no known rank, a size is not positive, or ``sizes`` names nothing of the signature.
@@ -55,15 +60,15 @@ def concrete_shapes(
                 continue
             key = _key(spec, axis, dim)
             if key in batches:
-                chosen[key] = batch if batch is not None else given.get(key, SIZES["batch"])
+                chosen[key] = batch if batch is not None else given.get(key, defaults["batch"])
             else:
                 # The first axis that is more than "other" decides for a name that several inputs share.
-                fallback = SIZES[_role(spec, axis)]
-                chosen[key] = given.get(key, fallback if chosen.get(key, SIZES["other"]) == SIZES["other"] else chosen[key])
+                fallback = defaults[_role(spec, axis)]
+                chosen[key] = given.get(key, fallback if chosen.get(key, defaults["other"]) == defaults["other"] else chosen[key])
     known = {**chosen, **given}
     for key, size in chosen.items():
         if key not in given and key not in batches:
-            chosen[key] = _evaluate(key, known) or size
+            chosen[key] = _evaluate(key, known, defaults["other"]) or size
     return {
         spec.name: tuple(d if isinstance(d, int) else chosen[_key(spec, i, d)] for i, d in enumerate(spec.shape or ()))
         for spec in signature.inputs
@@ -151,23 +156,23 @@ def _parse(text: str) -> ast.expr | None:
         return None
 
 
-def _evaluate(text: str, sizes: Mapping[str, int]) -> int | None:
+def _evaluate(text: str, sizes: Mapping[str, int], other: int) -> int | None:
     """Value of a dimension like ``"past + seq"``, ``None`` where it is no such expression or no positive number."""
     if not _is_expression(text):
         return None
     tree = _parse(text)
-    value = None if tree is None else _value(tree, sizes)
+    value = None if tree is None else _value(tree, sizes, other)
     return value if value is not None and value >= 1 else None
 
 
-def _value(node: ast.expr, sizes: Mapping[str, int]) -> int | None:
+def _value(node: ast.expr, sizes: Mapping[str, int], other: int) -> int | None:
     match node:
         case ast.Constant(value=int(number)):
             return int(number)
         case ast.Name(id=name):
-            return sizes.get(name, SIZES["other"])
+            return sizes.get(name, other)
         case ast.BinOp(left=left, op=op, right=right):
-            a, b = _value(left, sizes), _value(right, sizes)
+            a, b = _value(left, sizes, other), _value(right, sizes, other)
             if a is None or b is None:
                 return None
             match op:

@@ -23,8 +23,8 @@ SMALL_FACTOR = 10.0
 STEPPED_PART = 0.25
 """Part of the quantised integers that may be a step apart: more are no ties."""
 
-HALF_STORAGE = 5e-3
-"""Relative tolerance of a target that was asked to keep its weights in half precision: each is rounded by up to 2**-11."""
+ROUNDED: Mapping[str, float] = {"float16": 5e-3, "fp16": 1e-2, "bf16": 5e-2, "int8": 1e-1, "fp8": 1e-1}
+"""Relative tolerance of a target that was asked to round: to store its weights as float16, or to compute in a precision."""
 
 NARROW = ("int8", "uint8", "int16", "uint16")
 """Types whose steps single precision tells apart."""
@@ -88,12 +88,12 @@ class Tolerances:
     Attributes:
         target: name of the target format, which picks the column of the table.
         rtol: the caller's own relative tolerance, instead of the table's. It is all that then counts.
-        halved: the target was asked to keep its weights in half precision.
+        rounded: what the target was asked to round to, empty where it was not.
     """
 
     target: str = OTHER
     rtol: float | None = None
-    halved: bool = False
+    rounded: str = ""
 
     def __post_init__(self) -> None:
         """Refuse tolerances that would let anything pass."""
@@ -116,8 +116,8 @@ class Tolerances:
         floor = EPS_FLOOR * eps_of(dtype)
         if self.rtol is not None:
             return Tolerance(max(self.rtol, floor), ATOL)
-        if self.halved:
-            return Tolerance(max(self._listed(dtype), floor, HALF_STORAGE), ATOL)
+        if self.rounded:
+            return Tolerance(max(self._listed(dtype), floor, ROUNDED[self.rounded]), ATOL)
         return Tolerance(max(self._listed(dtype), floor), ATOL, graded=True)
 
     def _listed(self, dtype: str) -> float:

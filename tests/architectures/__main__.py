@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tests.architectures import deploy, examine
+from tests.architectures import deploy, engines, examine
 from tests.architectures.specs import architectures
 
 PER_PROCESS = 12
@@ -24,6 +24,7 @@ PER_PROCESS = 12
 WAYS: dict[str, tuple[str, Callable[[str], Any], float]] = {
     "torch": ("torch → ONNX → torch", examine.examine_alone, 0.97),
     "tflite": ("torch → ONNX → TFLite", deploy.examine_alone, 0.98),
+    "trt": ("torch → ONNX → TensorRT", engines.examine_alone, 0.95),
 }
 """What each is called, what takes one network that way, and which share of those that reach ONNX has to be right."""
 

@@ -16,7 +16,8 @@ class TestFormatRegistry:
             text = (
                 f"import some_formats\n\nclass {name.title()}: ...\n\nsome_formats.registry.register('{name}', {name.title()})\n"
             )
-            (package / name / "__init__.py").write_text(text)
+            (package / name / "__init__.py").write_text("")
+            (package / name / "converter.py").write_text(text)
         (package / "__init__.py").write_text("registry = None\n")
         monkeypatch.syspath_prepend(tmp_path)
         registry = FormatRegistry("some_formats", "no.such.group")

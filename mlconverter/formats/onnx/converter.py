@@ -77,7 +77,8 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
         return self._original.digest()
 
     def _to_onnx(self, options: ConvertOptions) -> HubModel:
-        return HubModel(self._graph, self._border, sparse_links(self._original.proto), placeless(self._graph))
+        links, notes = sparse_links(self._original.proto), placeless(self._graph)
+        return HubModel(self._graph, self._border, links, notes, (self._original, self._graph))
 
     def _signature(self, options: ConvertOptions) -> IOSignature:
         return self._border

@@ -1,5 +1,1 @@
 """PyTorch: modules exported to ONNX, and ONNX graphs as trainable modules. Torch is imported where it is needed."""
-
-from mlconverter.formats.torch.converter import TorchConverter
-
-__all__ = ["TorchConverter"]

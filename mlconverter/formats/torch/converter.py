@@ -129,7 +129,7 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
         from mlconverter.formats.torch.inputs import example_inputs
         from mlconverter.formats.torch.observed import observed_signature
 
-        exported = self._hubs.get((options.having(io_layout=None).conversion, self._state()))
+        exported = self._hubs.get((options.having(io_layout=None).reading, self._state()))
         if exported is not None:
             return exported.signature.without_states  # an export knows which of the names that were given are the same size
         inputs = example_inputs(self._module, self._input_shape, options.input_names)

@@ -1,5 +1,1 @@
-"""TensorRT: engines are built from the hub, and nothing is read from them."""
-
-from mlconverter.formats.trt.converter import TRTConverter
-
-__all__ = ["TRTConverter"]
+"""TensorRT: engines are built from the hub, and what is kept beside an engine leads back. Parts of it need torch alone."""

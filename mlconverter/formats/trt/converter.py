@@ -1,25 +1,32 @@
-"""TensorRT engines, as a target only: nothing that went into one can be read from it."""
+"""TensorRT engines: built from the hub, and back to the graph that they were built from where it is kept beside them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlconverter.base import BaseConverter
-from mlconverter.conversion import Conversion
-from mlconverter.errors import NotConvertibleError, NotRunnableError
+from mlconverter.batching import converted
+from mlconverter.conversion import Conversion, hub_runner
+from mlconverter.errors import NotConvertibleError, SignatureError
 from mlconverter.hub.model import HubModel
-from mlconverter.options import ConvertOptions
+from mlconverter.hub.stored import placeless, sparse_links
+from mlconverter.hub.weights import Array
+from mlconverter.options import ConvertOptions, EngineOptions
 from mlconverter.signature import IOSignature
 from mlconverter.verification import Runner
 
-_NO_SOURCE = (
-    "A TensorRT engine cannot be converted: it holds machine code for one kind of GPU. Convert the model it was built from."
-)
+if TYPE_CHECKING:
+    from mlconverter.formats.trt.engine import TRTEngine
+    from mlconverter.hub.original import Original
 
 
 class TRTConverter(BaseConverter, format="trt", extensions=(".engine", ".plan"), model_modules=()):
-    """TensorRT engines in single precision, built without a GPU."""
+    """TensorRT engines: a ``TRTEngine``, or a file of one with what was saved beside it."""
+
+    target_options: ClassVar[frozenset[str]] = frozenset({"dynamic_batch", *(f.name for f in fields(EngineOptions))})
 
     @classmethod
     def owns_model(cls, model: Any) -> bool:
@@ -27,43 +34,108 @@ class TRTConverter(BaseConverter, format="trt", extensions=(".engine", ".plan"),
         return type(model).__module__ == "mlconverter.formats.trt.engine"
 
     def _load(self, model: Any) -> None:
-        raise NotConvertibleError(_NO_SOURCE)
+        from mlconverter.formats.trt.engine import TRTEngine
+
+        if self._input_shape is not None:
+            raise SignatureError("input_shape of an engine comes from the engine; it is for torch models.")
+        assert model is not None or self.model_path is not None
+        self._engine: TRTEngine = TRTEngine.load(self.model_path) if self.model_path is not None else model
 
     @property
-    def source(self) -> Any:
-        """There is none."""
-        raise NotConvertibleError(_NO_SOURCE)
+    def source(self) -> TRTEngine:
+        """The engine as it was given."""
+        return self._engine
+
+    @property
+    def _graph_file(self) -> Original:
+        """The ONNX model that the engine was built from.
+
+        Raises:
+            NotConvertibleError: it is not kept with the engine.
+        """
+        if self._engine.source is None:
+            raise NotConvertibleError(
+                "The engine was saved without the graph that it was built from (embed_source=False, or within a program), and "
+                "holds machine code itself. Convert the model that it was built from."
+            )
+        return self._engine.source
+
+    def _state(self) -> str:
+        return ""
 
     def _source_hash(self) -> str:
-        raise NotConvertibleError(_NO_SOURCE)
+        return self._graph_file.digest()
+
+    def _signature(self, options: ConvertOptions) -> IOSignature:
+        return self._engine.info.source_signature
+
+    def _runnable(self) -> HubModel:
+        return self.hub(self.options.having(io_layout=None))  # what the engine computes, and what runs without a GPU, too
 
     def _to_onnx(self, options: ConvertOptions) -> HubModel:
-        raise NotConvertibleError(_NO_SOURCE)
+        original = self._graph_file
+        graph = original.graph()
+        return HubModel(graph, self._signature(options), sparse_links(original.proto), placeless(graph), (original, graph))
+
+    def _to(self, format: str, options: ConvertOptions) -> Conversion:
+        hub = self.hub(options)
+        if format == "onnx" and hub.origin is not None and hub.origin[1] is hub.model:
+            return Conversion(hub.as_onnx().whole(), hub.signature, hub.notes)  # the very model that the engine was built from
+        return super()._to(format, options)
+
+    def _own_options(self) -> dict[str, Any]:
+        return dict(self._engine.info.options)
 
     @classmethod
     def _refuse(cls, hub: HubModel) -> None:
-        from mlconverter.formats.trt.build import require_runtime
+        from mlconverter.formats.trt.runtimes import chosen
 
-        require_runtime()
+        chosen()
 
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
-        from mlconverter.formats.trt.build import CAPABILITIES, build
+        from mlconverter.formats.trt.build import build
+        from mlconverter.formats.trt.runtimes import chosen
 
-        engine = build(hub)
-        notes = [f"The engine is for {engine.runtime} on GPUs of compute capability {', '.join(CAPABILITIES)}."]
-        if engine.batches is not None:
-            notes.append("It takes batches of {} to {}.".format(*engine.batches))
-        return Conversion(engine, hub.signature, (*hub.notes, *notes))
+        chosen(options.runtime)  # before a batch is proved
+        # What is proved is the graph: it runs anywhere.
+        freed = converted(
+            hub,
+            options,
+            lambda hub: Conversion(hub, hub.signature, hub.notes),
+            lambda hub, _: hub_runner(hub),
+            unasked=True,
+        )
+        engine, notes = build(freed.model, options, hub)
+        return Conversion(engine, engine.signature, (*freed.notes, *notes))
 
     @classmethod
     def _runner(cls, model: Any, signature: IOSignature) -> Runner:
-        raise NotRunnableError("Engines are not run here, which takes a GPU.")
+        from mlconverter.formats.trt.runner import TRTRunner
+
+        return hub_runner(model) if isinstance(model, HubModel) else TRTRunner(model)
 
     @classmethod
     def _write(cls, model: Any, path: Path) -> None:
-        path.write_bytes(bytes(model))
+        model.save(path)
 
     @classmethod
     def _read(cls, path: Path) -> Conversion:
-        raise NotConvertibleError("An engine file does not say what it takes and gives; it is built anew.")
+        from mlconverter.formats.trt.engine import TRTEngine
+
+        engine = TRTEngine.load(path)
+        return Conversion(engine, engine.signature)
+
+    def _stored_weights(self, sources: Iterable[str]) -> dict[str, Array]:
+        return self._graph_file.stored_weights(sources)
+
+    def _with_weights(self, changed: Mapping[str, Array]) -> TRTEngine:
+        from mlconverter.formats.trt.refit import with_source
+        from mlconverter.hub.original import Original
+
+        return with_source(self._engine, Original.read(self._graph_file.with_weights(changed)))
+
+
+def options_of(engine: TRTEngine) -> ConvertOptions:
+    """The options under which an engine was built."""
+    return ConvertOptions().having(**engine.info.options)
