@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from mlconverter.errors import ConversionError
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
 from mlconverter.options import ConvertOptions
+
+_HALVES = {"fp16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
 
 
 def prepared(hub: HubModel, options: ConvertOptions) -> tuple[ir.Model, tuple[str, ...]]:
@@ -17,4 +20,10 @@ def prepared(hub: HubModel, options: ConvertOptions) -> tuple[ir.Model, tuple[st
         ConversionError: the graph cannot be put into that precision.
     """
     model = normalise(hub.model)
+    if options.precision in _HALVES:
+        from mlconverter.formats.trt.half import to_half
+
+        return model, to_half(model, _HALVES[options.precision])
+    if options.precision != "fp32":
+        raise ConversionError(f"Engines in {options.precision} are not built yet.")
     return model, ()
