@@ -173,12 +173,16 @@ class TRTEngine:
 
         return TRTRunner(self, cuda_graph=cuda_graph).run(inputs)
 
-    def to_module(self) -> TRTModule:
-        """The engine as a ``torch.nn.Module`` for tensors on a GPU."""
+    def to_module(self, *, cuda_graph: bool = False) -> TRTModule:
+        """The engine as a ``torch.nn.Module`` for tensors on a GPU.
+
+        Args:
+            cuda_graph: as :meth:`run` has it.
+        """
         from mlconverter.formats.trt.program import TRTModule, spec_of
 
-        spec = spec_of(self.content, self.info.runtime, self.signature.inputs, self.signature.outputs)
-        return TRTModule(self.content, spec)
+        ends = self.signature.inputs, self.signature.outputs
+        return TRTModule(self.content, spec_of(self.content, self.info.runtime, *ends, cuda_graph=cuda_graph))
 
     def to_exported_program(self) -> torch.export.ExportedProgram:
         """The engine as a program of torch's, its free dimensions free within the engine's range."""

@@ -55,6 +55,7 @@ def run_engine(inputs: Sequence[torch.Tensor], engine: torch.Tensor, spec: str) 
         tuple(said["inputs"]),
         tuple((o["name"], o["dtype"]) for o in said["outputs"]),
         next(iter(devices)),
+        said["cuda_graph"],
         content=engine.cpu().numpy(),
     )
     return session(known)(inputs)
@@ -74,7 +75,7 @@ def _shapes(inputs: Sequence[torch.Tensor], engine: torch.Tensor, spec: str) -> 
     return [torch.empty([size(d) for d in o["shape"]], dtype=getattr(torch, o["dtype"]), device=device) for o in outputs]
 
 
-def spec_of(content: bytes, runtime: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> str:
+def spec_of(content: bytes, runtime: str, inputs: Sequence[Any], outputs: Sequence[Any], *, cuda_graph: bool = False) -> str:
     """What the operator has to know of an engine.
 
     Args:
@@ -82,6 +83,7 @@ def spec_of(content: bytes, runtime: str, inputs: Sequence[Any], outputs: Sequen
         runtime: name of the package that loads it.
         inputs: names and shapes, as a signature has them.
         outputs: names, shapes and element types.
+        cuda_graph: whether the launches of a run are recorded once for each shape and then replayed.
 
     Returns:
         JSON. A size is a number, the input and axis that has the same one, or null where only a run can tell.
@@ -90,6 +92,7 @@ def spec_of(content: bytes, runtime: str, inputs: Sequence[Any], outputs: Sequen
     return json.dumps(
         {
             "runtime": runtime,
+            "cuda_graph": cuda_graph,
             "sha256": hashlib.sha256(content).hexdigest(),
             "inputs": [i.name for i in inputs],
             "outputs": [

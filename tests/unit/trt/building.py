@@ -13,9 +13,11 @@ import onnxruntime as ort
 import pytest
 
 from mlconverter import Converter
-from mlconverter.formats.trt.build import PACKAGE, _collecting
+from mlconverter.formats.trt.build import collecting
 from mlconverter.hub.io import load_model, to_proto
 from mlconverter.hub.normalise import normalise
+
+PACKAGE = "tensorrt_rtx"
 
 built = pytest.mark.skipif(importlib.util.find_spec(PACKAGE) is None, reason=f"{PACKAGE} is not installed")
 
@@ -55,7 +57,7 @@ def distance(got: np.ndarray, want: np.ndarray) -> float:
 def refusal(proto: onnx.ModelProto, *capabilities: str) -> str | None:
     """What the parser or the builder says against a model, whose free sizes may be 1 to 4."""
     trt = importlib.import_module(PACKAGE)
-    logger = _collecting(trt)
+    logger = collecting(trt)
     builder = trt.Builder(logger)
     network = builder.create_network(0)
     parser = trt.OnnxParser(network, logger)
