@@ -37,10 +37,11 @@ def to_half(model: ir.Model, dtype: ir.DataType) -> tuple[str, ...]:
     """
     if any(v is not None and v.dtype in HALVES for n in _computing(model) for v in (*n.inputs, *n.outputs)):
         return ("The model computes in half precision already; its types are kept.",)
-    if dtype is ir.DataType.BFLOAT16:
-        raise_opset(model, _BFLOAT16_SINCE)
+    reason = raise_opset(model, _BFLOAT16_SINCE) if dtype is ir.DataType.BFLOAT16 else None
     stay = staying(model, dtype)
     notes = _notes(model, stay, dtype)
+    if reason is not None:
+        notes = (*notes, f"Operators that have no bfloat16 before opset {_BFLOAT16_SINCE} stay in float32: {reason}.")
     _Halving(model, dtype, stay).run()
     drop_unused(model)
     return notes

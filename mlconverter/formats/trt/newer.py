@@ -7,27 +7,34 @@ import onnx_ir as ir
 from mlconverter.hub.nodes import DEFAULT_DOMAINS, schema
 from mlconverter.hub.walk import graphs
 
-_OLDEST = 13
-"""The opset from which on operators gained types and attributes, and hardly any changed its meaning."""
+_OLDEST = 7
+"""The opset since which operands are broadcast as they are now."""
 
 _SPLIT_SAYS_HOW = 18
 """The opset since which a Split says into how many parts it goes."""
 
 
-def raise_opset(model: ir.Model, opset: int) -> bool:
-    """Say that a model is of a newer opset, in place; whether it is, which needs every operator to mean the same there."""
+def raise_opset(model: ir.Model, opset: int) -> str | None:
+    """Say that a model is of a newer opset, in place.
+
+    Returns:
+        Why it is not, ``None`` where it is.
+    """
     current = model.opset_imports.get("", 1)
     if current >= opset:
-        return True
-    if current < _OLDEST or not all(_same(n, current, opset) for g in graphs(model) for n in g if n.domain in DEFAULT_DOMAINS):
-        return False
+        return None
+    if current < _OLDEST:
+        return f"operands are broadcast in another way at opset {current}"
+    nodes = [n for g in graphs(model) for n in g if n.domain in DEFAULT_DOMAINS]
+    other = next((n for n in nodes if not _same(n, current, opset)), None)
+    if other is not None:
+        return f"{other.op_type} '{other.name}' is written in another way there"
     model.opset_imports[""] = opset
-    for node in (n for graph in graphs(model) for n in graph):
-        if node.domain in DEFAULT_DOMAINS and node.version is not None and node.version <= opset:
+    for node in nodes:
+        if node.version is not None and node.version <= opset:
             node.version = None
-    # What reads the file has to know an opset that is newer than its format.
-    model.ir_version = max(model.ir_version, 10)
-    return True
+    model.ir_version = max(model.ir_version, 10)  # readers of older files know no newer opsets
+    return None
 
 
 def _same(node: ir.Node, current: int, opset: int) -> bool:
@@ -40,7 +47,7 @@ def _same(node: ir.Node, current: int, opset: int) -> bool:
     if node.op_type == "Split" and current < _SPLIT_SAYS_HOW and len(node.inputs) < 2:
         return False
     names = [i.name for i in old.inputs]
-    if [i.name for i in new.inputs][: len(names)] != names or len(old.outputs) != len(new.outputs):
+    if [i.name for i in new.inputs][: len(names)] != names or (len(old.outputs) != len(new.outputs) and len(node.outputs) > 1):
         return False
     if any(i.option is not type(i.option).Optional for i in new.inputs[len(names) :]):
         return False

@@ -41,9 +41,12 @@ def checked(model: ir.Model) -> onnx.ModelProto:
 
 
 def outputs(proto: onnx.ModelProto, *inputs: np.ndarray) -> list[np.ndarray]:
-    """What ONNX Runtime computes. Its change of layouts is left out: that crashes on an LSTM in half precision."""
+    """What ONNX Runtime computes by its plain kernels.
+
+    Its further optimisations crash on LSTMs in half precision, and compute something else of floats of eight bits.
+    """
     options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(proto.SerializeToString(), options)
     return session.run(None, dict(zip((i.name for i in session.get_inputs()), inputs, strict=True)))
