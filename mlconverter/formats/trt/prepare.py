@@ -2,28 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import onnx_ir as ir
 
-from mlconverter.errors import ConversionError
+from mlconverter.errors import SignatureError
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.normalise import normalise
-from mlconverter.options import ConvertOptions
+from mlconverter.hub.walk import graphs
+from mlconverter.options import ConvertOptions, Samples
+from mlconverter.signature import IOSignature
 
 _HALVES = {"fp16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
+_EIGHTS = {"int8": ir.DataType.INT8, "fp8": ir.DataType.FLOAT8E4M3FN}
 
 
 def prepared(hub: HubModel, options: ConvertOptions) -> tuple[ir.Model, tuple[str, ...]]:
     """A copy of a graph for TensorRT, and notes for the report.
 
     Raises:
-        SignatureError: ``int8`` or ``fp8`` without inputs to calibrate on, or such that do not fit.
+        SignatureError: ``int8`` or ``fp8`` without inputs to calibrate on, or with such that do not fit.
         ConversionError: the graph cannot be put into that precision.
     """
     model = normalise(hub.model)
+    notes: tuple[str, ...] = ()
     if options.precision in _HALVES:
         from mlconverter.formats.trt.half import to_half
 
-        return model, to_half(model, _HALVES[options.precision])
-    if options.precision != "fp32":
-        raise ConversionError(f"Engines in {options.precision} are not built yet.")
-    return model, ()
+        notes = to_half(model, _HALVES[options.precision])
+    elif options.precision in _EIGHTS and not (options.calibration is None and _is_quantised(model)):
+        from mlconverter.formats.trt.quantise import quantise
+
+        notes = quantise(model, _named(options.calibration, hub.signature, options.precision), _EIGHTS[options.precision])
+    return model, notes
+
+
+def _is_quantised(model: ir.Model) -> bool:
+    """Whether a model says itself what is computed in integers."""
+    return any(node.op_type == "QuantizeLinear" for graph in graphs(model) for node in graph)
+
+
+def _named(samples: Samples | None, signature: IOSignature, precision: str) -> list[Mapping[str, Any]]:
+    """Inputs to calibrate on, by name.
+
+    Raises:
+        SignatureError: there are none, or more or fewer in one than the model takes.
+    """
+    if samples is None or not samples.inputs:
+        raise SignatureError(
+            f"An engine in {precision} needs calibration=[…], inputs on which the ranges of its values are measured: some "
+            "hundred of those that it will be given."
+        )
+    names = signature.input_names
+    for sample in samples.inputs:
+        if isinstance(sample, tuple) and len(sample) != len(names):
+            raise SignatureError(f"A sample to calibrate on has {len(sample)} inputs; the model takes {', '.join(names)}.")
+    return [s if isinstance(s, Mapping) else dict(zip(names, s, strict=True)) for s in samples.inputs]

@@ -265,3 +265,40 @@ class TestOtherWeights:
         assert refitted.signature == engine.signature
         with pytest.raises(SignatureError, match="another"):
             engine.refit(node_model(helper.make_node("Relu", ["x"], ["y"])))
+
+
+@built
+class TestPrecisions:
+    """What an engine computes in."""
+
+    IMAGES = np.random.default_rng(0).random((3, 2, 3, 8, 6), np.float32)
+
+    @pytest.mark.parametrize("precision", ["fp16", "bf16", "int8", "fp8"])
+    def test_each_is_built(self, precision: str) -> None:
+        calibration = list(self.IMAGES) if precision in ("int8", "fp8") else None
+        engine = Converter(small_onnx()).to_trt(precision=precision, calibration=calibration)
+        assert engine.info.precision == precision and engine.info.profile["image"][2] == (16, 3, 8, 6)
+        assert [(s.name, s.dtype) for s in engine.signature.inputs] == [("image", "float32")]
+        assert ("SM80" in engine.info.compute_capabilities) == (precision != "fp8")
+
+    def test_samples_in_every_form(self) -> None:
+        converter = Converter(small_onnx())
+        forms = [list(self.IMAGES), [(x,) for x in self.IMAGES], [{"image": x} for x in self.IMAGES]]
+        engines = [converter.to_trt(precision="int8", calibration=samples) for samples in forms]
+        assert engines[0] is engines[1], "the same samples are another conversion"
+        assert converter.to_trt(precision="int8", calibration=list(2 * self.IMAGES)) is not engines[0]
+        assert engines[2].info.layers == engines[0].info.layers
+
+    @pytest.mark.parametrize(
+        ("calibration", "said"),
+        [
+            (None, "calibration"),
+            ([], "calibration"),
+            ([(1, 2)], "has 2 inputs"),
+            ([{"picture": IMAGES[0]}], "picture"),
+            ([IMAGES[0][:, :2]], "image"),
+        ],
+    )
+    def test_samples_that_do_not_fit(self, calibration, said) -> None:
+        with pytest.raises(SignatureError, match=said):
+            Converter(small_onnx()).to_trt(precision="int8", calibration=calibration)
