@@ -44,6 +44,7 @@ __all__ = [
     "torch_export",
     "torchscript_export",
     "trt_export",
+    "as_it_is",
     "to_exported_program",
     "to_onnx",
     "to_tflite",

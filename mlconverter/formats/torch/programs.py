@@ -17,7 +17,7 @@ from mlconverter.formats.torch.inputs import ExampleInput, example_inputs
 from mlconverter.formats.torch.observed import observed_signature
 from mlconverter.formats.torch.runner import TorchRunner
 from mlconverter.formats.torch.state import evaluating, refuse_other, refuse_unready
-from mlconverter.formats.torch.trace_check import probes
+from mlconverter.formats.torch.trace_check import SEEDS, probes
 from mlconverter.options import ConvertOptions, VerifyLevel
 from mlconverter.report import Step
 from mlconverter.verification import VerificationResult, compared
@@ -106,5 +106,5 @@ def _compared(
         target_format="torch",
         rtol=rtol,
         # A record holds every decision as the example took it: inputs unlike the example show where it would be another one.
-        inputs=list(probes(signature)) if recorded else None,
+        inputs=list(probes(signature, SEEDS if level == "full" else SEEDS[:1])) if recorded else None,
     )
