@@ -65,7 +65,8 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | bytearray | memo
             if callable(content):
                 content(whole)
                 whole = _chosen(whole)
-                target, real = target.with_name(whole.name) if whole.name != real.name else target, real.with_name(whole.name)
+                if whole.name != real.name:
+                    target, real = target.with_name(whole.name), real.with_name(whole.name)
             else:
                 whole.write_bytes(content)
             if real.is_dir():

@@ -23,6 +23,7 @@ from mlconverter.metadata import Metadata, read_configs, read_values
 from mlconverter.savers import (
     load_metadata,
     placed,
+    save,
     save_checkpoint,
     save_exported_program,
     save_onnx,
@@ -105,16 +106,19 @@ def export(
     # What can be known to be wrong is said before a conversion that may take minutes.
     if not target.absolute().parent.is_dir():
         raise SaveError(f"Cannot write '{target}': the folder '{target.parent}' does not exist.")
-    if extensions := getattr(saver, "keywords", {}).get("extensions"):
-        target = placed(target, extensions)
+    own = saver.keywords["extensions"] if isinstance(saver, partial) and saver.func is save else ()
+    if own:
+        target = placed(target, own)
     about = Metadata(read_values(meta), read_configs(config_files))
     if checkpoint is not None:
         _load(model, Path(checkpoint), key_in_checkpoint or "")  # MONAI says "" for none
     elif key_in_checkpoint:
         raise SignatureError("key_in_checkpoint says where in a checkpoint the weights are, and no checkpoint was given.")
     made = converter(model=model, **converter_options)
-    beside = {"meta_values": dict(about.values), "more_extra_files": dict(about.extra_files)}
-    return atomic_write(target, lambda temporary: saver(made, str(temporary), **beside))
+    saved = partial(saver, made, meta_values=dict(about.values), more_extra_files=dict(about.extra_files))
+    if own:
+        return Path(saved(target))
+    return atomic_write(target, lambda temporary: saved(str(temporary)))  # nobody knows what another's leaves where it fails
 
 
 def _load(model: Any, path: Path, key: str) -> None:

@@ -190,11 +190,12 @@ def test_a_saver_of_ones_own_names_its_file(out):
 
 @pytest.mark.parametrize("use_trace", [True, False])
 def test_free_dimensions_stay_free_in_programs(out, use_trace):
-    net = nn.Sequential(nn.Conv2d(3, 2, 3, padding=1), nn.ReLU()).eval()
+    net = nn.Sequential(nn.Conv2d(3, 2, 3, padding=1), nn.BatchNorm2d(2), nn.ReLU())
     shape = ("batch", 3, "height", 9)
     program = torch.export.load(exports.torch_export(net, out / "net.pt2", input_shape=shape)).module()
     script = torch.jit.load(exports.torchscript_export(net, out / "net.ts", input_shape=shape, use_trace=use_trace))
     x = torch.rand(4, 3, 13, 9)
+    net.eval()
     for loaded in (program, script):
         torch.testing.assert_close(loaded(x), net(x))
     fixed = torch.export.load(exports.torch_export(net, out / "net.pt2", input_shape=(1, 3, 9, 9))).module()
@@ -460,6 +461,7 @@ def test_other_files_are_the_usual_errors(tmp_path):
     (tmp_path / "x.txt").write_text("text")
     (tmp_path / "x.onnx").write_bytes(b"\x08\x08no model")
     (tmp_path / "x.tflite").write_bytes(b"\x1c\0\0\0TFL3damaged")
+    (tmp_path / "x.safetensors").write_bytes(b"\x40" + bytes(7) + b"{damaged" + bytes(99))
     _pickled(tmp_path / "x.pt")
     torch.jit.save(torch.jit.script(nn.ReLU()), tmp_path / "x.ts", _extra_files={"metadata.json": b"{"})
     torch.jit.save(torch.jit.script(nn.ReLU()), tmp_path / "y.ts", _extra_files={"metadata.json": b"[]"})
@@ -468,6 +470,7 @@ def test_other_files_are_the_usual_errors(tmp_path):
         "gone.onnx": FileNotFoundError,
         "x.onnx": CorruptModelError,
         "x.tflite": CorruptModelError,
+        "x.safetensors": CorruptModelError,
         "x.pt": UnsafeModelError,
         "x.ts": CorruptModelError,
         "y.ts": CorruptModelError,

@@ -64,9 +64,7 @@ def read(path: Path) -> Metadata:
         CorruptModelError: the file cannot be read.
     """
     if is_safetensors(path):
-        from mlconverter.formats.torch.checkpoint import safetensors_header
-
-        return Metadata.of_texts(unprefixed(safetensors_header(path)), path)
+        return Metadata.of_texts(unprefixed(_header(path)), path)
     if holds_code(path):
         return Metadata.of_files(_archived(path), path)
     if holds_program(path):
@@ -79,6 +77,17 @@ def read(path: Path) -> Metadata:
     if not isinstance(values, Mapping) or not isinstance(texts, Mapping):
         return Metadata()  # a checkpoint as anybody writes them
     return replace(Metadata.of_texts(texts, path), values=values)
+
+
+def _header(path: Path) -> dict[str, str]:
+    """What the header of a file of safetensors says beside its tensors."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "np") as file:
+            return dict(file.metadata() or {})
+    except SafetensorError as error:
+        raise CorruptModelError(f"'{path}' is not a readable safetensors file: {error}.") from error
 
 
 def _archived(path: Path) -> dict[str, Any]:

@@ -81,17 +81,6 @@ def write_checkpoint(
     )
 
 
-def safetensors_header(path: Path) -> dict[str, str]:
-    """What the header of a file of safetensors says beside its tensors."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, "pt") as file:
-            return dict(file.metadata() or {})
-    except SafetensorError as error:
-        raise CorruptModelError(f"'{path}' is not a readable safetensors file: {error}.") from error
-
-
 def _safetensors(path: Path) -> Any:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
