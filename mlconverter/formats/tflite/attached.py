@@ -51,14 +51,15 @@ def read(path: Path) -> Metadata:
 
 
 def with_entries(data: bytes, entries: Mapping[str, bytes]) -> bytearray:
-    """A file with other metadata entries behind those that are not an export's own.
+    """A file with other metadata entries behind those that are not an export's own; the bytes of those stay, unreferenced.
 
     Args:
         data: a file that reads without errors.
         entries: content by name.
     """
     old = generated().Model.GetRootAs(data, 0)
-    kept = [table for i in range(old.MetadataLength()) if not (table := old.Metadata(i)).Name().decode().startswith(PREFIX)]
+    tables = map(old.Metadata, range(old.MetadataLength()))
+    kept = [table for table in tables if not (table.Name() or b"").startswith(PREFIX.encode())]
     front = _front(old, len(kept), entries)
     whole = front + data
     new = generated().Model.GetRootAs(whole, 0)
