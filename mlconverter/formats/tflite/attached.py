@@ -58,8 +58,8 @@ def with_entries(data: bytes, entries: Mapping[str, bytes]) -> bytearray:
         entries: content by name.
     """
     old = generated().Model.GetRootAs(data, 0)
-    tables = map(old.Metadata, range(old.MetadataLength()))
-    kept = [table for table in tables if not (table.Name() or b"").startswith(PREFIX.encode())]
+    said = map(old.Metadata, range(old.MetadataLength()))
+    kept = [table for table in said if not (table.Name() or b"").startswith(PREFIX.encode())]
     front = _front(old, len(kept), entries)
     whole = front + data
     new = generated().Model.GetRootAs(whole, 0)
