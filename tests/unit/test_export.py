@@ -548,7 +548,7 @@ def test_export_on_the_command_line(format, folder, monkeypatch):
     shape = () if format == "ckpt" else ("--input-shape", "input=batch,4")
     result = run("export", "exported_net:make", "net", "--format", format, *ALONG, *shape)
     assert result.exit_code == 0, result.output
-    (path,) = [p for p in folder.glob("net.*") if p.suffix != ".json"]
+    path = folder / f"net{getattr(exports, f'{format}_export').keywords['saver'].keywords['extensions'][0]}"
     assert f"{path.name} written" in result.stdout
     assert format == "ckpt" or "verified" in result.stdout
     assert "export exported_net:make → net" in (folder / "logs/converter.log").read_text("utf-8")
