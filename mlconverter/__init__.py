@@ -15,12 +15,14 @@ _PUBLIC = {
     "Converter": "converter",
     "ConvertOptions": "options",
     "IOSignature": "signature",
+    "Metadata": "metadata",
     "OnnxIO": "hub.onnx_io",
     "Quantization": "signature",
     "Report": "report",
     "TensorSpec": "signature",
     "VerificationResult": "verification.result",
     "enable_logging": "logs",
+    "load_metadata": "savers",
     "verify": "testing",
     **dict.fromkeys(
         (
@@ -64,8 +66,10 @@ if TYPE_CHECKING:
     )
     from mlconverter.hub.onnx_io import OnnxIO
     from mlconverter.logs import enable_logging
+    from mlconverter.metadata import Metadata
     from mlconverter.options import ConvertOptions
     from mlconverter.report import Report
+    from mlconverter.savers import load_metadata
     from mlconverter.signature import IOSignature, Quantization, TensorSpec
     from mlconverter.testing import verify
     from mlconverter.verification.result import VerificationResult
@@ -79,6 +83,7 @@ __all__ = [
     "FormatError",
     "IOSignature",
     "MLConverterError",
+    "Metadata",
     "MissingDependencyError",
     "NotConvertibleError",
     "NotRunnableError",
@@ -95,6 +100,7 @@ __all__ = [
     "VerificationError",
     "VerificationResult",
     "enable_logging",
+    "load_metadata",
     "verify",
 ]
 

@@ -18,7 +18,6 @@ from mlconverter.errors import NotConvertibleError, SignatureError
 from mlconverter.hub.border import border_change
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
-from mlconverter.logs import get_logger
 from mlconverter.options import GENERAL, ConvertOptions, VerifyLevel, asked_for
 from mlconverter.registry import formats
 from mlconverter.report import Report, Step
@@ -338,7 +337,7 @@ class BaseConverter(ABC):
         if not own:
             seconds = time.perf_counter() - start
             verification = self._verify(target, result, options)
-            self._record(Step(f"{self.format} → {target.format}", seconds, verification, result.notes))
+            self.report.record(Step(f"{self.format} → {target.format}", seconds, verification, result.notes))
             verification.raise_if_wrong()
             if stored is None:
                 self._to_disk(target.format, options, result)
@@ -414,7 +413,7 @@ class BaseConverter(ABC):
         returned = way_back(self, trained)
         self.report.way_back = returned.way
         notes = (returned.way, *returned.notes)
-        self._record(Step(f"torch → {self.format} (way back)", time.perf_counter() - start, returned.verification, notes))
+        self.report.record(Step(f"torch → {self.format} (way back)", time.perf_counter() - start, returned.verification, notes))
         returned.verification.raise_if_wrong()
         return returned.model
 
@@ -464,13 +463,6 @@ class BaseConverter(ABC):
             return self._runner(model, self._signature(options))
         own = self if model is self._runnable() else type(self)(model)
         return hub_runner(own.hub(options.having(io_layout=None)))
-
-    def _record(self, step: Step) -> None:
-        self.report.steps.append(step)
-        verdict = "" if step.verification is None else f", {step.verification.summary()}"
-        get_logger().info("{}: {:.2f} s{}", step.name, step.seconds, verdict)
-        for note in step.notes:
-            get_logger().debug("{}: {}", step.name, note)
 
     def _manifest_key(self, format: str, options: ConvertOptions) -> ManifestKey:
         stem = self.model_path.stem if self.model_path is not None else f"{self.format}-model"

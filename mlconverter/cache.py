@@ -8,6 +8,7 @@ is left alone: another name is taken.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -48,9 +49,10 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | bytearray | memo
         path: where the file goes; its folder must exist.
         content: the bytes, or a function that writes them to a path of the same name, see :data:`Writer`. Files
             that belong to it come first into their places, so that the file never speaks of one that is not there.
+            A function that writes one file under another name, with an extension of its own say, has chosen that name.
 
     Returns:
-        The path.
+        The path, under the name that the file has.
 
     Raises:
         SaveError: the file cannot be written. Nothing is left behind, and what was there before is untouched.
@@ -62,10 +64,15 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | bytearray | memo
             whole = folder / real.name
             if callable(content):
                 content(whole)
+                whole = _chosen(whole)
+                if whole.name != real.name:
+                    target, real = target.with_name(whole.name), real.with_name(whole.name)
             else:
                 whole.write_bytes(content)
             if real.is_dir():
                 raise IsADirectoryError(f"'{real}' is a folder")  # said before anything that belongs to it has moved
+            if not whole.is_file():
+                raise FileNotFoundError(errno.ENOENT, "no such file was written", str(target))
             for companion in _companions(whole):
                 companion.replace(real.with_name(companion.name))
             whole.replace(real)
@@ -192,6 +199,12 @@ def _staging(path: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _chosen(whole: Path) -> Path:
+    """The file that was written instead of one, where it is the only one."""
+    written = list(whole.parent.iterdir())
+    return written[0] if len(written) == 1 else whole
 
 
 def _companions(whole: Path) -> list[Path]:

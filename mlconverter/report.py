@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mlconverter.logs import get_logger
 from mlconverter.verification.result import VerificationResult
 
 
@@ -40,6 +41,14 @@ class Report:
 
     steps: list[Step] = field(default_factory=list)
     way_back: str = ""
+
+    def record(self, step: Step) -> None:
+        """Add a step, and log it."""
+        self.steps.append(step)
+        verdict = "" if step.verification is None else f", {step.verification.summary()}"
+        get_logger().info("{}: {:.2f} s{}", step.name, step.seconds, verdict)
+        for note in step.notes:
+            get_logger().debug("{}: {}", step.name, note)
 
     @property
     def notes(self) -> tuple[str, ...]:

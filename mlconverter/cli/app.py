@@ -113,6 +113,77 @@ def convert(
 
 @app.command()
 @reported
+def export(
+    context: typer.Context,
+    src: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="What gives the network, a torch module.")],
+    dst: Annotated[Path, typer.Argument(help="The file to write; without an extension it gets that of the format.")],
+    format: Annotated[sources.ExportFormat, typer.Option(help="What to write; `torch` is an exported program.")],
+    checkpoint: Annotated[Path | None, typer.Option(help="Weights for the network.", exists=True, dir_okay=False)] = None,
+    key_in_checkpoint: Annotated[str | None, typer.Option(help="Where in the checkpoint the weights are.")] = None,
+    meta: Annotated[
+        Path | None, typer.Option(help="A JSON or YAML file of values that go along.", exists=True, dir_okay=False)
+    ] = None,
+    config: Annotated[
+        list[Path] | None, typer.Option(help="A JSON or YAML file that goes along. Repeatable.", exists=True, dir_okay=False)
+    ] = None,
+    input_shape: Annotated[
+        list[str] | None, typer.Option(help="Input shape of the network, as for `convert`. Repeatable.")
+    ] = None,
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not compare the result with the network.")] = False,
+) -> None:
+    """Write a network with its checkpoint, metadata and configuration as one file."""
+    if not dst.absolute().parent.is_dir():
+        raise typer.BadParameter(f"there is no folder '{dst.parent}'", param_hint="DST")
+    options = sources.export_options(format, input_shape or [], verify=not no_verify)
+    from mlconverter import export as exports
+
+    exporter = getattr(exports, f"{format}_export")
+    dst = sources.export_place(dst, exporter.keywords["saver"])
+    from mlconverter.cli import show
+    from mlconverter.logs import get_logger
+    from mlconverter.report import Report
+
+    _log()
+    get_logger().info("export {} → {}", src, dst)
+    out, report = console(), Report()
+    with _progress(f"{src} → {dst}"):
+        try:
+            exporter(
+                sources.module_of(src),
+                dst,
+                checkpoint=checkpoint,
+                key_in_checkpoint=key_in_checkpoint,
+                meta=meta,
+                config_files=config or (),
+                report=report,
+                **options,
+            )
+        finally:
+            if report.steps:
+                out.print(show.steps(report))
+    for note in report.notes:
+        out.print(f"  • {note}", markup=False)
+    out.print(show.written(dst))
+
+
+@app.command()
+@reported
+def metadata(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(help="A model file that was exported.")],
+) -> None:
+    """Show the metadata and the extra files that go along with a model."""
+    path = sources.existing_file(file, "FILE")
+    from mlconverter.cli import show
+    from mlconverter.export import load_metadata
+
+    with _progress(f"reading {path.name}"):
+        found = load_metadata(path)
+    console().print(show.metadata(found), soft_wrap=True)  # JSON is for programs too: no line is cut
+
+
+@app.command()
+@reported
 def inspect(
     context: typer.Context,
     file: Annotated[str, typer.Argument(help="A model file.")],

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.filesize import decimal
+from rich.json import JSON
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from mlconverter.base import BaseConverter
     from mlconverter.cli.inspection import Facts, OperatorCount, Outlook
     from mlconverter.cli.tables import OperatorRow
+    from mlconverter.metadata import Metadata
     from mlconverter.report import Report
     from mlconverter.signature import IOSignature, Quantization
     from mlconverter.verification.result import VerificationResult
@@ -154,6 +157,16 @@ def comparisons(result: VerificationResult) -> RenderableType:
         )
     summary = Text(result.summary(), style=_STYLES[result.verdict])
     return Group(made, summary) if result.runs else summary
+
+
+def metadata(found: Metadata) -> RenderableType:
+    """What goes along with a model; of files that are JSON what is in them, of others how large they are."""
+    parts: list[RenderableType] = [JSON.from_data(dict(found.values))] if found.values else []
+    for name, content in found.extra_files.items():
+        parts += [Text(f"\n{name}, {decimal(len(content))}", style="bold")]
+        with suppress(ValueError):
+            parts.append(JSON(content.decode()))
+    return Group(*parts) if parts else Text("No metadata, and no extra files.")
 
 
 def formats(known: Iterable[type[BaseConverter]]) -> Table:

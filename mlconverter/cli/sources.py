@@ -6,12 +6,14 @@ import importlib
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
 from mlconverter.errors import SaveError, UnknownFormatError
 from mlconverter.registry import formats
+
+ExportFormat = Literal["torch", "torchscript", "onnx", "tflite", "trt", "ckpt"]
 
 _DIM = r"(?:\d+|[A-Za-z_]\w*|\?)"
 _SHAPE = re.compile(rf"(?:(?P<name>[A-Za-z_][\w.]*)=)?(?P<dims>{_DIM}(?:,{_DIM})*)(?::(?P<dtype>\w+))?")
@@ -63,6 +65,47 @@ def model_of(source: str, weights: Path | None) -> dict[str, Any]:
     if weights is not None:
         raise typer.BadParameter("goes with package.module:function as the source", param_hint="--weights")
     return {"model_path": existing_file(source, "SRC")}
+
+
+def module_of(source: str) -> Any:
+    """What ``package.module:function`` gives.
+
+    Raises:
+        BadParameter: it is not written so, or the function cannot be called.
+    """
+    match = _FACTORY.fullmatch(source)
+    if match is None:
+        raise typer.BadParameter(f"'{source}' is not package.module:function", param_hint="SRC")
+    return _made(match["module"], match["attribute"])
+
+
+def export_options(format: str, shapes: list[str], *, verify: bool) -> dict[str, Any]:
+    """The options of an export's converter for what was typed.
+
+    Raises:
+        BadParameter: a text is no shape, or weights alone are written, for which no network runs.
+    """
+    options = {"input_shape": input_shapes(shapes)} if shapes else {}
+    if not verify:
+        options["verify"] = False
+    if format == "ckpt" and options:
+        hint = "--input-shape" if shapes else "--no-verify"
+        raise typer.BadParameter("does nothing for a checkpoint: the network is not run", param_hint=hint)
+    return options
+
+
+def export_place(path: Path, saver: Any) -> Path:
+    """The path of a file that is to be exported, with the extension of its format.
+
+    Raises:
+        BadParameter: it has another one.
+    """
+    from mlconverter.savers import placed
+
+    try:
+        return placed(path, saver.keywords["extensions"])
+    except SaveError as error:
+        raise typer.BadParameter(str(error), param_hint="DST") from error
 
 
 def target_format(path: Path, named: str | None) -> str:

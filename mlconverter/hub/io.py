@@ -14,7 +14,7 @@ import onnx_ir as ir
 from mlconverter.errors import ConversionError, CorruptModelError, MLConverterError
 from mlconverter.hub import external
 from mlconverter.hub.check import graph_problems, tensor_problems
-from mlconverter.hub.protobuf import NOTHING, serialized
+from mlconverter.hub.protobuf import LARGEST_PROTOBUF, NOTHING, serialized
 from mlconverter.hub.quantised_pairs import grid_of, how_it_is_read
 from mlconverter.hub.sparse import densified
 from mlconverter.hub.stored import array_of, say_where
@@ -163,17 +163,25 @@ def detached(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     return ir.LazyTensor(lambda: tensor, tensor.dtype, cast(ir.Shape, tensor.shape), name=tensor.name)
 
 
-def save_proto(proto: onnx.ModelProto, path: Path) -> None:
+def save_proto(proto: onnx.ModelProto, path: Path, more: bytes = b"") -> None:
     """Write a model, which is not changed; beyond 2 GB its weights go to a file beside it, ``<name>.data``.
+
+    Args:
+        proto: the model.
+        path: the file.
+        more: further fields of the model, serialized; protobufs that stand one behind the other are one.
 
     Raises:
         OSError: a file cannot be written.
     """
     data = serialized(proto)
-    if data is not None:
-        path.write_bytes(data)
+    if data is not None and len(data) + len(more) <= LARGEST_PROTOBUF:
+        with path.open("wb") as file:
+            file.writelines((data, more))
     else:
         external.save(proto, path)
+        with path.open("ab") as file:
+            file.write(more)
 
 
 def to_proto(model: ir.Model) -> onnx.ModelProto:

@@ -10,14 +10,14 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "mlconverter"
 
 LAYERS = (
-    {"errors", "signature", "options", "registry"},
+    {"errors", "signature", "options", "registry", "metadata"},
     {"hub"},
     {"verification", "cache", "report", "logs", "collecting"},
     {"conversion"},
     {"wayback", "batching"},
     {"base"},
     {"formats"},
-    {"converter", "testing", "export", "train", "cli", "__init__", "__main__"},
+    {"converter", "testing", "savers", "export", "train", "cli", "__init__", "__main__"},
 )
 """Low to high: a module imports its own layer and those below. A new module at the top of the package is put here."""
 

@@ -30,6 +30,8 @@ def folder(tmp_path_factory):
     (folder / "model.tflite").write_bytes(zoo.model("mediapipe", "face_detection_short_range.tflite").read_bytes())
     (folder / "unsupported.tflite").write_bytes(zoo.model("mediapipe", "face_landmark_with_attention.tflite").read_bytes())
     (folder / "quantised.tflite").write_bytes(made(next(case for case in CASES if case.id == "FULLY_CONNECTED int8"), 1))
+    (folder / "meta.json").write_text('{"labels": ["cat", "dog"]}')
+    (folder / "train.yaml").write_text("optimiser: {name: adam, lr: 0.001}")
     network = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval()
     Converter(model=network, input_shape=("batch", 8)).save(folder / "net.onnx")
     return folder
@@ -48,7 +50,7 @@ def test_examples_run(folder, monkeypatch, capsys):
         for claim in re.findall(r"^print\(.*\)  # (\{.*\}|verified)$", code, re.MULTILINE):
             assert claim in printed, f"example {number} prints {printed!r}"
     assert (folder / "tuned.tflite").stat().st_size == (folder / "model.tflite").stat().st_size
-    for name in ("tuned.onnx", "exported.onnx", "exported.tflite", "small.tflite", "three.tflite"):
+    for name in ("tuned.onnx", "exported.onnx", "exported.tflite", "small.tflite", "three.tflite", "tagged.onnx"):
         assert (folder / name).is_file()
 
 

@@ -42,6 +42,20 @@ class TestAtomicWrite:
         assert (tmp_path / "f.onnx.data").read_bytes() == b"def"
         assert _visible(tmp_path) == ["f.onnx", "f.onnx.data"]
 
+    def test_a_writer_may_choose_the_name(self, tmp_path):
+        path = atomic_write(tmp_path / "f", lambda path: path.with_name("f.ts").write_bytes(b"abc"))
+        assert path == tmp_path / "f.ts" and path.read_bytes() == b"abc" and _visible(tmp_path) == ["f.ts"]
+
+    def test_a_writer_that_writes_no_file_leaves_none(self, tmp_path):
+        def beside(path):
+            path.with_name("a").touch()
+            path.with_name("b").touch()
+
+        for writer in (beside, lambda path: None, lambda path: path.mkdir()):
+            with pytest.raises(SaveError, match="no such file was written"):
+                atomic_write(tmp_path / "f", writer)
+        assert _visible(tmp_path) == []
+
     def test_what_belongs_to_a_file_is_there_before_it(self, tmp_path, monkeypatch):
         moved, replace_ = [], Path.replace
 

@@ -6,8 +6,6 @@ An entry stands in the ONNX model under its name; one that is no text stands the
 
 from __future__ import annotations
 
-import base64
-import binascii
 import io
 import zipfile
 from collections.abc import Mapping
@@ -17,11 +15,11 @@ import onnx_ir as ir
 
 from mlconverter.formats.tflite.structure import Model
 from mlconverter.hub.states import STATES_KEY
+from mlconverter.metadata import bytes_of, text_of
 
 NAME = "mlconverter"
 """What a file is described by that nothing else is known of."""
 
-_BINARY = ";base64"
 _FILE = "associated_files/"
 
 _DESCRIBES_FILES = "TFLITE_METADATA"
@@ -71,20 +69,11 @@ def attach(file: io.BytesIO, files: Mapping[str, bytes]) -> None:
 def about_onnx(model: ir.Model) -> About:
     """What an ONNX model says of itself, for a TFLite file, whose variables say themselves what is kept."""
     said = {key: text for key, text in model.metadata_props.items() if key != STATES_KEY}
-    found: dict[str, bytes] = dict(_bytes_of(key, text) for key, text in said.items())
+    found: dict[str, bytes] = dict(bytes_of(key, text) for key, text in said.items())
     files = {name.removeprefix(_FILE): found.pop(name) for name in list(found) if name.startswith(_FILE)}
     origin = " ".join(filter(None, (model.producer_name, model.producer_version)))
     made_by = NAME if model.producer_name in (None, "", NAME) else f"{NAME}, from a model by {origin}"
     return About(model.doc_string or made_by, found, files)
-
-
-def _bytes_of(key: str, text: str) -> tuple[str, bytes]:
-    if key.endswith(_BINARY):
-        try:
-            return key.removesuffix(_BINARY), base64.b64decode(text, validate=True)
-        except binascii.Error:
-            pass  # somebody else's, who means something else by it
-    return key, text.encode()
 
 
 def say(about: About, model: ir.Model) -> None:
@@ -92,13 +81,4 @@ def say(about: About, model: ir.Model) -> None:
     if about.description != NAME:
         model.doc_string = about.description
     named = {**about.entries, **{_FILE + name: content for name, content in about.files.items()}}
-    model.metadata_props.update(_text_of(name, content) for name, content in named.items())
-
-
-def _text_of(name: str, content: bytes) -> tuple[str, str]:
-    if not name.endswith(_BINARY):
-        try:
-            return name, content.decode()
-        except UnicodeDecodeError:
-            pass
-    return name + _BINARY, base64.b64encode(content).decode()
+    model.metadata_props.update(text_of(name, content) for name, content in named.items())

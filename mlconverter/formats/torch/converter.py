@@ -59,11 +59,9 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
 
     def _load(self, model: Any) -> None:
         require_torch()
-        from torch import nn
-
         from mlconverter.formats.torch.checkpoint import load_checkpoint
         from mlconverter.formats.torch.files import refuse_program
-        from mlconverter.formats.torch.state import refuse_unready
+        from mlconverter.formats.torch.state import refuse_other, refuse_unready
 
         if self.model_path is not None:
             refuse_program(self.model_path)
@@ -72,8 +70,7 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
                 "A torch checkpoint holds weights, not the code that uses them: give the module too, as "
                 "Converter(model=module, model_path='weights.pt', input_shape=…)."
             )
-        if not isinstance(model, nn.Module):
-            raise SignatureError(f"A torch model is an nn.Module, not {type(model).__name__}.")
+        refuse_other(model)
         if self.model_path is not None:
             load_checkpoint(model, self.model_path, self.options.trust)
         refuse_unready(model)

@@ -7,7 +7,7 @@ import io
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,9 +52,7 @@ def by_export(module: Flat, inputs: list[ExampleInput], opset: int | None) -> Ex
         ConversionError: the exporter writes another opset.
         Exception: whatever the exporter refuses with.
     """
-    free: list[dict[int, Any]] = [
-        {axis: torch.export.Dim.DYNAMIC for axis, dim in enumerate(i.shape) if not isinstance(dim, int)} for i in inputs
-    ]
+    free = dynamic_shapes(inputs)
     with _silent():
         program = torch.onnx.export(
             module,
@@ -62,8 +60,7 @@ def by_export(module: Flat, inputs: list[ExampleInput], opset: int | None) -> Ex
             dynamo=True,
             optimize=False,  # the optimiser folds BatchNorm and attention projections into weights without names
             verbose=False,
-            # Which of them are equal the export finds out; naming them would say so beforehand.
-            dynamic_shapes=(tuple(free),) if any(free) else None,
+            dynamic_shapes=(free,) if free else None,
             opset_version=opset,
             custom_translation_table={**corrections(), **translations()},
         )
@@ -71,6 +68,15 @@ def by_export(module: Flat, inputs: list[ExampleInput], opset: int | None) -> Ex
     _keep_padding(program)
     _name_integers(program)
     return Exported(_checked(program.model, opset))
+
+
+def dynamic_shapes(inputs: Sequence[ExampleInput]) -> tuple[dict[int, Any], ...] | None:
+    """The free dimensions of inputs, as ``torch.export`` is told of them, ``None`` where none is.
+
+    Which of them are equal the export finds out; naming them would say so beforehand.
+    """
+    free = tuple({a: torch.export.Dim.DYNAMIC for a, dim in enumerate(i.shape) if not isinstance(dim, int)} for i in inputs)
+    return free if any(free) else None
 
 
 def by_tracing(module: Flat, inputs: list[ExampleInput], opset: int | None) -> Exported:

@@ -30,7 +30,22 @@ def is_safetensors(path: Path) -> bool:
     with path.open("rb") as file:
         start = file.read(9)
     begins = start[8:] == b"{" and int.from_bytes(start[:8], "little") < path.stat().st_size
-    return begins or path.suffix.lower() == ".safetensors"
+    return begins or is_safetensors_name(path)
+
+
+def is_safetensors_name(path: Path) -> bool:
+    """Whether a file that is to be written is one of safetensors."""
+    return path.suffix.lower() == ".safetensors"
+
+
+def holds_program(path: Path) -> bool:
+    """Whether a file was written by ``torch.export.save``."""
+    return any(name.endswith(_EXPORTED) for name in _members(path))
+
+
+def holds_code(path: Path) -> bool:
+    """Whether a file was written by ``torch.jit.save``."""
+    return any(name.endswith("constants.pkl") for name in _members(path))
 
 
 def refuse_program(path: Path) -> None:
@@ -39,7 +54,7 @@ def refuse_program(path: Path) -> None:
     Raises:
         NotConvertibleError: it was written by ``torch.export.save``.
     """
-    if any(name.endswith(_EXPORTED) for name in _members(path)):
+    if holds_program(path):
         raise NotConvertibleError(f"'{path}' holds an exported program: give torch.export.load('{path}').module() as the model.")
 
 

@@ -115,6 +115,16 @@ def put_values(module: Module, values: Mapping[str, Array]) -> Module:
     return module
 
 
+def refuse_other(model: Any) -> None:
+    """Raise for what is no module.
+
+    Raises:
+        SignatureError: it is none.
+    """
+    if not isinstance(model, nn.Module):
+        raise SignatureError(f"A torch model is an nn.Module, not {type(model).__name__}.")
+
+
 def refuse_unready(module: nn.Module) -> None:
     """Raise where a module has no values to convert.
 

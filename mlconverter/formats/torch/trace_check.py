@@ -7,7 +7,7 @@ large, with other sizes of free dimensions and two batches. One that differs is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -48,16 +48,17 @@ def trace_failure(module: Flat, hub: HubModel) -> str | None:
     signature = replace(hub.signature, states=())  # of one call by itself, whatever the call before has left
     try:
         with TorchRunner(module, signature) as source, formats["onnx"]._runner(to_proto(hub.model), signature) as target:
-            result = verify_runners(source, target, target_format="onnx", inputs=list(_probes(signature)))
+            result = verify_runners(source, target, target_format="onnx", inputs=list(probes(signature)))
     except MLConverterError as error:
         return f"the recorded run cannot be judged: {error}"
     return None if result else f"the recorded run is not what the module computes on other inputs: {result.reason}"
 
 
-def _probes(signature: IOSignature) -> Iterator[dict[str, Array]]:
+def probes(signature: IOSignature, seeds: Sequence[int] = SEEDS) -> Iterator[dict[str, Array]]:
+    """Inputs that are like no example."""
     for batch in BATCHES if batch_inputs(signature) else BATCHES[:1]:
         for kind in KINDS:
-            for seed in SEEDS:
+            for seed in seeds:
                 sample = sample_inputs(signature, kind=kind, seed=seed, batch=batch)
                 for change in CHANGES:
                     yield {name: change(value) if value.dtype.kind == "f" else value for name, value in sample.items()}
