@@ -20,6 +20,9 @@ from mlconverter.errors import CorruptModelError, FormatError, MissingDependency
 VALUES_FILE = "metadata.json"
 """Name of the file that the values are."""
 
+OWN_FILE = "mlconverter.json"
+"""Name of the file in which this package says things of its own."""
+
 PREFIX = "extra_files/"
 """What stands before the names of files where a format keeps other entries beside them."""
 
@@ -42,6 +45,8 @@ class Metadata:
         """Refuse what could not be read back."""
         if VALUES_FILE in self.extra_files:
             raise SignatureError(f"'{VALUES_FILE}' is the name under which the values are kept: give that file as the values.")
+        if OWN_FILE in self.extra_files:
+            raise SignatureError(f"'{OWN_FILE}' is a name that this package keeps for itself: give that file another one.")
         given: Mapping[str, Any] = self.extra_files
         wrong = [name for name, content in given.items() if not isinstance(content, (bytes, bytearray, memoryview))]
         if wrong:
@@ -65,7 +70,7 @@ class Metadata:
         Raises:
             CorruptModelError: the values are no JSON.
         """
-        extra = dict(files)
+        extra = {name: content for name, content in files.items() if name != OWN_FILE}
         try:
             values = json.loads(extra.pop(VALUES_FILE, b"{}") or b"{}")
         except (ValueError, RecursionError) as error:

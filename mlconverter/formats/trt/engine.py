@@ -13,6 +13,7 @@ from mlconverter.errors import CorruptModelError, NotConvertibleError, SaveError
 from mlconverter.formats.trt.sidecar import EngineInfo, path_of, read, source_path_of, written
 from mlconverter.hub.io import save_proto
 from mlconverter.hub.original import Original
+from mlconverter.metadata import OWN_FILE, Metadata
 from mlconverter.signature import IOSignature
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ OutputFormat = Literal["engine", "exported_program"]
 
 PROGRAMS = (".pt2", ".ep")
 """Extensions of files that hold an engine within an ExportedProgram."""
-
-SIDECAR = "mlconverter.json"
-"""Name under which an ExportedProgram keeps what stands beside an engine's own file."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,9 @@ class TRTEngine:
         import torch
 
         said = written(self.info, self.content, self.meta_values, self.extra_files)
-        torch.export.save(self.to_exported_program(), path, extra_files={SIDECAR: said})
+        # A second time as any program has them, for who knows nothing of engines.
+        about = Metadata(self.meta_values, self.extra_files)
+        torch.export.save(self.to_exported_program(), path, extra_files={OWN_FILE: said, **about.texts})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TRTEngine:
@@ -144,12 +144,12 @@ class TRTEngine:
 
         from mlconverter.formats.trt.program import engines_in
 
-        extra = {SIDECAR: ""}
+        extra = {OWN_FILE: ""}
         engines = engines_in(torch.export.load(file, extra_files=extra))
-        if len(engines) != 1 or not extra[SIDECAR]:
+        if len(engines) != 1 or not extra[OWN_FILE]:
             raise NotConvertibleError(f"'{file}' is no program that an engine was saved in.")
         content = engines[0][0]
-        info, values, files = read(extra[SIDECAR], content, file)
+        info, values, files = read(extra[OWN_FILE], content, file)
         return cls(content, replace(info, source_file=False), None, values, files)
 
     # -- running -------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from mlconverter import (
     SignatureError,
     TranslationError,
     UnsupportedOpsError,
+    load_metadata,
 )
 from mlconverter.formats.trt import build, runtimes
 from mlconverter.formats.trt.engine import TRTEngine
@@ -196,6 +197,8 @@ class TestFiles:
             loaded = TRTEngine.load(engine.save(tmp_path / name))
             assert loaded.meta_values == {"labels": ["a", "ü"], "n": 3} and loaded.extra_files == {"config.json": b"{}\x00"}
             assert loaded.content == engine.content and loaded.signature == engine.signature
+            about = load_metadata(tmp_path / name)
+            assert (about.values, about.extra_files) == (loaded.meta_values, loaded.extra_files)
 
     def test_an_engine_of_somebody_else(self, saved: Path, tmp_path: Path) -> None:
         foreign = shutil.copy(saved, tmp_path / "foreign.engine")
