@@ -20,6 +20,7 @@ from mlconverter.errors import (
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions
+from mlconverter.registry import formats
 from mlconverter.signature import IOSignature, Layout
 from mlconverter.verification import Runner
 
@@ -121,6 +122,15 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
 
         hub = export(self._module, example_inputs(self._module, self._input_shape, options.input_names), options)
         return replace(hub, signature=self._laid_out(hub.signature))
+
+    def _to_trt(self, options: ConvertOptions) -> Conversion:
+        if not options.partial:
+            return super()._to_trt(options)
+        from mlconverter.formats.torch.programs import exported_program
+
+        program, _ = exported_program(self._module, self._input_shape, level=False, rtol=None)
+        made: Conversion = formats["trt"].partly(program, self._signature(options), options)
+        return made
 
     def _signature(self, options: ConvertOptions) -> IOSignature:
         from mlconverter.formats.torch.inputs import example_inputs

@@ -15,6 +15,7 @@ from mlconverter.hub.model import HubModel
 from mlconverter.hub.stored import placeless, sparse_links
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions, EngineOptions
+from mlconverter.registry import formats
 from mlconverter.signature import IOSignature
 from mlconverter.verification import Runner
 
@@ -97,6 +98,10 @@ class TRTConverter(BaseConverter, format="trt", extensions=(".engine", ".plan"),
         from mlconverter.formats.trt.build import build
         from mlconverter.formats.trt.runtimes import chosen
 
+        if options.partial:
+            raise SignatureError(
+                "partial=True leaves parts of a torch module in torch; this model is none. Convert it to torch first."
+            )
         chosen(options.runtime)  # before a batch is proved
         # What is proved is the graph: it runs anywhere.
         freed = converted(
@@ -110,10 +115,23 @@ class TRTConverter(BaseConverter, format="trt", extensions=(".engine", ".plan"),
         return Conversion(engine, engine.signature, (*freed.notes, *notes))
 
     @classmethod
+    def partly(cls, program: Any, signature: IOSignature, options: ConvertOptions) -> Conversion:
+        """A torch program with what TensorRT can take compiled; see :func:`~mlconverter.formats.trt.partial.compiled`."""
+        from mlconverter.formats.trt.partial import compiled
+
+        return Conversion(compiled(program, signature, options), signature, ("What TensorRT does not take stays in torch.",))
+
+    @classmethod
     def _runner(cls, model: Any, signature: IOSignature) -> Runner:
+        from mlconverter.formats.trt.engine import TRTEngine
         from mlconverter.formats.trt.runner import TRTRunner
 
-        return hub_runner(model) if isinstance(model, HubModel) else TRTRunner(model)
+        if isinstance(model, HubModel):
+            return hub_runner(model)
+        if isinstance(model, TRTEngine):
+            return TRTRunner(model)
+        runner: Runner = formats["torch"]._runner(model.module, signature)
+        return runner
 
     @classmethod
     def _write(cls, model: Any, path: Path) -> None:
