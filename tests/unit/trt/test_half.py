@@ -135,6 +135,14 @@ CASES = {
         "If",
         4,
     ),
+    "steps of a grid": Case(
+        _of(
+            "r = MatMul(x, w) d = Div(r, s) i = Round(d) c = Clip(i, l, h) e = Mul(c, s) y = MatMul(e, w)",
+            ", float s = {0.001}, float l = {-32768}, float h = {32767}",
+        ),
+        "Div Round Clip Mul",
+        4,
+    ),
     "brain": Case(_of("r = MatMul(x, w) s = Softmax(r) y = MatMul(s, w)"), "Softmax", 4, dtype=BRAIN),
 }
 
