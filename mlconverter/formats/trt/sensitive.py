@@ -25,6 +25,7 @@ _SMALL = "what half rounds to zero is a divisor, or the argument of a logarithm"
 _PLACES = "half tells no more than about a thousand positions apart"
 _ANGLES = "an angle of many turns has no place within a turn in half"
 _GRID = "integers stand for steps of a size in single precision"
+_STEPS = "it counts the steps of a grid"
 _TYPED = "its type is an attribute of its own"
 _GRAPHS = "its graphs are computed in single precision"
 _INTEGERS = "half counts to 2048"
@@ -48,6 +49,7 @@ SENSITIVE: dict[str, str] = {
     **dict.fromkeys("Constant EyeLike RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli".split(), _TYPED),
     **dict.fromkeys("HannWindow HammingWindow BlackmanWindow CastLike BitCast".split(), _TYPED),
     "Range": _INTEGERS,
+    "Round": _STEPS,
 }
 """Operators that stay, each for a reason."""
 
@@ -121,7 +123,7 @@ def staying(model: ir.Model, dtype: ir.DataType) -> Staying:
     """What stays in single precision of the graph of a model; graphs of nodes stay as a whole."""
     found = Staying()
     for node in model.graph:
-        reason = _reason(node, dtype, model.opset_imports) or _of_divisor(node, found)
+        reason = _reason(node, dtype, model.opset_imports) or _of_divisor(node, found) or _on_grid(node, found)
         constant = None if reason else _too_much(node, dtype, model.opset_imports)
         if constant is not None:
             found.constants[node] = constant.name or ""
@@ -215,6 +217,17 @@ def _of_divisor(node: ir.Node, found: Staying) -> str | None:
         computed = [v for v in maker.inputs if v is not None and v.const_value is None]
         maker = computed[0].producer() if computed else None
     return _DIVISOR if maker in found.nodes else None
+
+
+def _on_grid(node: ir.Node, found: Staying) -> str | None:
+    """Why arithmetic around a Round stays: rounded to half first, or afterwards, it would be another step."""
+    if node.op_type in ("Div", "Mul") and any(use.node.op_type == "Round" for use in node.outputs[0].uses()):
+        return _STEPS
+    makers = [v.producer() for v in node.inputs if v is not None] if node.op_type in ("Clip", "Add", "Sub", "Mul") else []
+    steps = any(
+        m in found.nodes and found.nodes[m] == _STEPS and m.op_type not in ("Div", "Mul") for m in makers if m is not None
+    )
+    return _STEPS if steps else None
 
 
 def _too_much(node: ir.Node, dtype: ir.DataType, opsets: dict[str, int]) -> ir.Value | None:

@@ -135,6 +135,14 @@ CASES = {
         "If",
         4,
     ),
+    "steps of a grid": Case(
+        _of(
+            "r = MatMul(x, w) d = Div(r, s) i = Round(d) c = Clip(i, l, h) e = Mul(c, s) y = MatMul(e, w)",
+            ", float s = {0.001}, float l = {-32768}, float h = {32767}",
+        ),
+        "Div Round Clip Mul",
+        4,
+    ),
     "brain": Case(_of("r = MatMul(x, w) s = Softmax(r) y = MatMul(s, w)"), "Softmax", 4, dtype=BRAIN),
 }
 
@@ -203,6 +211,9 @@ def test_tensors_are_shared_and_the_source_is_untouched() -> None:
     assert copy.graph.initializers["s"].const_value is source.graph.initializers["s"].const_value
 
 
+_AXES = "float[n,1,8] y"
+
+
 @pytest.mark.parametrize(
     ("text", "opset", "raised"),
     [
@@ -210,25 +221,36 @@ def test_tensors_are_shared_and_the_source_is_untouched() -> None:
         (_of("y = MatMul(x, w)"), 22, True),
         (_of("y = MatMul(x, w)"), 11, True),
         (_of("y = MatMul(x, w)"), 6, False),  # operands were not broadcast as they are now
-        (_of("y = Softmax(x)"), 11, False),  # another axis, unless one says which
+        (_of("y = Softmax(x)"), 11, True),  # over the last of two axes
+        (_of("y = Softmax<axis = 0>(x)"), 11, False),  # over both
+        (_of("r = ReduceMean<axes = [1]>(x) y = Mul(r, x)"), 17, True),
+        (_of("y = Unsqueeze<axes = [1]>(x)", gives=_AXES), 11, True),
+        (_of("y = Clip<min = -0.5, max = 0.25>(x)"), 9, True),
+        (_of("y = Clip<max = 0.25>(x)"), 9, True),
+        (_of("y = Slice<starts = [1], ends = [3], axes = [1]>(x)", gives="float[n,2] y"), 9, True),
+        (_of("y = Pad<pads = [0, 1, 0, 0], value = 3.0>(x)", gives="float[n,9] y"), 9, True),
+        (_of("y, z = Split<axis = 1, split = [3, 5]>(x)", gives="float[n,3] y, float[n,5] z"), 11, True),
+        (_of("y, z = Split<axis = 1>(x)", gives="float[n,4] y, float[n,4] z"), 17, False),  # into how many is not said
         (_of("y = Upsample<mode = \"nearest\">(x, s)", ", float[2] s = {1, 1}"), 9, False),  # there is none any more
-        (_of("y = ReduceMean<axes = [1]>(x)", gives="float[n,1] y"), 17, False),  # its axes became an input
-        (_of("y, z = Split<axis = 1>(x)", gives="float[n,4] y, float[n,4] z"), 17, False),
+        (_of("y = BatchNormalization(x, s, s, s, s)", ", float[8] s = {1,2,3,4,5,6,7,8}"), 9, True),
         (_of("r = Unsqueeze(x, a) s = Unsqueeze(r, a) y = AveragePool<kernel_shape = [1, 1]>(s)", ", int64[1] a = {1}",
              gives="float[n,1,1,8] y"), 18, True),
     ],
 )  # fmt: skip
 def test_a_newer_opset_only_where_all_means_the_same(text: str, opset: int, raised: bool) -> None:
     model = graph(text, opset)
+    x = np.random.default_rng(0).standard_normal((2, 8), np.float32)
+    want = outputs(to_proto(model), x) if opset > 6 else []
     assert (raise_opset(model, 22) is None) == raised
     assert model.opset_imports[""] == (22 if raised else opset)
-    checked(model)
+    for got, value in zip(outputs(checked(model), x) if want else [], want, strict=True):
+        np.testing.assert_array_equal(got, value)
 
 
 def test_bfloat16_where_the_opset_is_too_old_is_said() -> None:
     proto = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17]> g (float[1,4,4,4] x) => (float[1,4,1,1] y) <float[4,4,1,1] w = {1,2,3,4,'
-        "5,6,7,8,9,1,2,3,4,5,6,7}> { c = Conv(x, w) y = ReduceMean<axes = [2, 3]>(c) }"
+        "5,6,7,8,9,1,2,3,4,5,6,7}> { c = Conv(x, w) a, b = Split<axis = 2>(c) d = Add(a, b) y = GlobalAveragePool(d) }"
     )
     model = normalise(load_model(proto))
     assert "opset 22" in to_half(model, BRAIN)[-1]
