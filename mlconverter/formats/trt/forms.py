@@ -60,13 +60,13 @@ def parser_form(model: ir.Model) -> tuple[ir.Model, tuple[str, ...]]:
         model: as ``normalise`` gives it; it may be changed.
 
     Returns:
-        The model, and notes for the report. Where those say so, inputs or outputs are of another type.
+        The model, and notes for the report.
 
     Raises:
         ConversionError: an input or output is of a type that no engine takes.
     """
-    notes = [*_narrow(model)]
     _check_border(model)
+    notes = [*_narrow(model)]
     model = _written_out(normalise(model) if notes else model)  # what was cast to double precision is cast to its own type now
     spelled = _multiply_real(model)
     if spell_out(model) or spelled:
@@ -130,7 +130,7 @@ def _narrow(model: ir.Model) -> tuple[str, ...]:
                     node.attributes[name] = ir.AttrInt64(name, ir.DataType.FLOAT.value)
     if not found:
         return ()
-    return ("Values of double precision, which TensorRT does not have, are of single precision, inputs and outputs too.",)
+    return ("Values of double precision, which TensorRT does not have, are of single precision.",)
 
 
 def _check_border(model: ir.Model) -> None:

@@ -25,7 +25,9 @@ def prepared(hub: HubModel, options: ConvertOptions) -> tuple[ir.Model, tuple[st
         SignatureError: ``int8`` or ``fp8`` without inputs to calibrate on, or with such that do not fit.
         ConversionError: the graph cannot be put into that precision.
     """
-    model = normalise(hub.model)
+    from mlconverter.formats.trt.forms import parser_form
+
+    model, said = parser_form(normalise(hub.model))
     notes: tuple[str, ...] = ()
     if options.precision in _HALVES:
         from mlconverter.formats.trt.half import to_half
@@ -35,11 +37,11 @@ def prepared(hub: HubModel, options: ConvertOptions) -> tuple[ir.Model, tuple[st
         from mlconverter.formats.trt.quantise import quantise
 
         notes = quantise(model, _named(options.calibration, hub.signature, options.precision), _EIGHTS[options.precision])
-    return model, notes
+    return model, (*said, *notes)
 
 
 def _is_quantised(model: ir.Model) -> bool:
-    """Whether a model says itself what is computed in integers."""
+    """Whether a model says itself what is computed in integers, in a way that TensorRT does it."""
     return any(node.op_type == "QuantizeLinear" for graph in graphs(model) for node in graph)
 
 
