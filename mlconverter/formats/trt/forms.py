@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,7 @@ def parser_form(model: ir.Model) -> tuple[ir.Model, tuple[str, ...]]:
     _check_border(model)
     notes = [*_narrow(model)]
     model = _written_out(normalise(model) if notes else model)  # what was cast to double precision is cast to its own type now
+    _lower_letters(model)
     spelled = _multiply_real(model)
     if spell_out(model) or spelled:
         model = normalise(model)
@@ -169,6 +171,18 @@ class _AllBut(OpRegistry):
     def versions(self, op: str) -> tuple[int, ...]:
         """Any, or none."""
         return () if op in self._lacks else (1,)
+
+
+def _lower_letters(model: ir.Model) -> None:
+    """Have equations of Einsum name axes by small letters, in place: the parser knows no others."""
+    for graph in graphs(model):
+        for node in specified(model, graph):
+            if node.op_type == "Einsum":
+                equation = node.attributes["equation"].as_string()
+                letters = sorted(set(filter(str.isalpha, equation)))
+                if len(letters) <= len(ascii_lowercase):
+                    small = equation.translate(str.maketrans(dict(zip(letters, ascii_lowercase, strict=False))))
+                    node.attributes["equation"] = ir.AttrString("equation", small)
 
 
 def _multiply_real(model: ir.Model) -> bool:

@@ -56,6 +56,7 @@ _CONV = (
 )
 _IMAGE = [np.random.default_rng(0).uniform(-8, 8, (2, 2, 3, 3)).astype(np.float32)]
 CASES = {
+    "large letters": Case('g (float[n,162] x) => (float[162,n] y) { y = Einsum<equation = "Zb->bZ">(x) }', "Einsum"),
     "around zero": Case(_pair("0"), "QuantizeLinear DequantizeLinear", refused=False),
     "another zero": Case(_pair("-7"), "Div Round Clip Mul"),
     "zero at the end": Case(_pair("-128"), "Div Round Clip Mul"),
