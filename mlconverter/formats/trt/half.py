@@ -15,8 +15,8 @@ from mlconverter.hub.walk import drop_unused, graphs, graphs_of
 
 HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
-_BFLOAT16_SINCE = 22
-"""The first opset in which convolutions and pooling have bfloat16."""
+_SINCE = {ir.DataType.FLOAT16: 15, ir.DataType.BFLOAT16: 22}
+"""The opset in which a BatchNormalization in half has its variances, divisors, in single precision; in which all has bfloat16."""
 
 _MOST_NAMED = 4
 """Nodes that a note names at most."""
@@ -37,11 +37,11 @@ def to_half(model: ir.Model, dtype: ir.DataType) -> tuple[str, ...]:
     """
     if any(v is not None and v.dtype in HALVES for n in _computing(model) for v in (*n.inputs, *n.outputs)):
         return ("The model computes in half precision already; its types are kept.",)
-    reason = raise_opset(model, _BFLOAT16_SINCE) if dtype is ir.DataType.BFLOAT16 else None
+    reason = raise_opset(model, _SINCE[dtype])
     stay = staying(model, dtype)
     notes = _notes(model, stay, dtype)
-    if reason is not None:
-        notes = (*notes, f"Operators that have no bfloat16 before opset {_BFLOAT16_SINCE} stay in float32: {reason}.")
+    if reason is not None and dtype is ir.DataType.BFLOAT16:
+        notes = (*notes, f"Operators that have no bfloat16 before opset {_SINCE[dtype]} stay in float32: {reason}.")
     _Halving(model, dtype, stay).run()
     drop_unused(model)
     return notes

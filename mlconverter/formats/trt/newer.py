@@ -86,7 +86,7 @@ def _same(node: ir.Node, current: int, opset: int) -> bool:
         if not _is_over_the_last(node):
             return False
         changed = ("axis",)
-    names, newer = [i.name for i in old.inputs], [i.name.removeprefix("input_") for i in new.inputs]
+    names, newer = ([i.name.removeprefix("input_") for i in s.inputs] for s in (old, new))
     if newer[: len(names)] != names or (len(old.outputs) != len(new.outputs) and len(node.outputs) > 1):
         return False
     added = new.inputs[len(names) + len(changed) :] if _moves(node, current, opset) else new.inputs[len(names) :]

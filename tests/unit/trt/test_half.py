@@ -247,6 +247,17 @@ def test_a_newer_opset_only_where_all_means_the_same(text: str, opset: int, rais
         np.testing.assert_array_equal(got, value)
 
 
+@pytest.mark.parametrize("opset", [9, 14, 20])
+def test_variances_stay_in_single_precision(opset: int) -> None:
+    # Next to a MatMul it would be fused by ONNX Runtime, which takes it for granted that all is in half.
+    text = "r = MatMul(x, w) t = Tanh(r) b = BatchNormalization(t, s, s, s, v) u = Tanh(b) y = MatMul(u, w)"
+    model = graph(_of(text, ", float[8] s = {1,2,3,4,5,6,7,8}, float[8] v = {1e5,1e-9,1,1,1,1,1,1}"), opset)
+    x, before = np.random.default_rng(0).standard_normal((2, 8), np.float32), to_proto(model)
+    to_half(model, HALF)
+    assert [v.dtype for v in next(n for n in model.graph if n.op_type == "BatchNormalization").inputs] == [HALF, *[SINGLE] * 4]
+    assert distance(outputs(checked(model), x)[0], outputs(before, x)[0]) < 5e-3
+
+
 def test_bfloat16_where_the_opset_is_too_old_is_said() -> None:
     proto = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17]> g (float[1,4,4,4] x) => (float[1,4,1,1] y) <float[4,4,1,1] w = {1,2,3,4,'

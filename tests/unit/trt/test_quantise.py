@@ -207,7 +207,7 @@ def test_a_small_network_keeps_its_accuracy() -> None:
     network = nn.Sequential(*layers, nn.ReLU(), nn.Flatten(), nn.Linear(256, 10))
     optimiser = torch.optim.Adam(network.parameters(), 1e-2)
     x, y = torch.from_numpy(images[:1200]), torch.from_numpy(labels[:1200])
-    for _ in range(3):
+    for _ in range(4):
         for part in torch.randperm(1200).split(64):
             optimiser.zero_grad()
             nn.functional.cross_entropy(network(x[part]), y[part]).backward()
