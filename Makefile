@@ -37,6 +37,7 @@ test-zoo: $(ZOO) ## the long runs over real models and many architectures
 	$(BIN)/python -m pytest -n $(WORKERS) -m zoo $(ARGS)
 	$(BIN)/python -m tests.architectures --to torch --workers $(WORKERS)
 	$(BIN)/python -m tests.architectures --to tflite --workers $(WORKERS)
+	$(BIN)/python -m tests.architectures --to trt --workers $(WORKERS)
 
 $(TF): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test-tf]'
