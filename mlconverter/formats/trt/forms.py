@@ -181,7 +181,7 @@ def _lower_letters(model: ir.Model) -> None:
                 equation = node.attributes["equation"].as_string()
                 letters = sorted(set(filter(str.isalpha, equation)))
                 if len(letters) <= len(ascii_lowercase):
-                    small = equation.translate(str.maketrans(dict(zip(letters, ascii_lowercase, strict=False))))
+                    small = equation.translate(str.maketrans("".join(letters), ascii_lowercase[: len(letters)]))
                     node.attributes["equation"] = ir.AttrString("equation", small)
 
 
