@@ -6,28 +6,25 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mlconverter.cache import IntermediateStore, ManifestKey, atomic_write, versions_of
+from mlconverter.cache import atomic_write
 from mlconverter.collecting import uncollected
+from mlconverter.contract import Contract
 from mlconverter.conversion import Conversion, Trained, TrainedWeights, hub_runner
 from mlconverter.errors import NotConvertibleError, SignatureError
 from mlconverter.hub.border import border_change
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.weights import Array
+from mlconverter.intermediates import Intermediates
 from mlconverter.options import GENERAL, ConvertOptions, VerifyLevel, asked_for
 from mlconverter.registry import formats
 from mlconverter.report import Report, Step
 from mlconverter.signature import IOSignature
 from mlconverter.verification import Runner, VerificationResult, compared
 from mlconverter.wayback import way_back
-
-TAKE_PART = ("mlconverter", "onnx", "onnx-ir", "onnxscript", "torch", "ai-edge-litert")
-"""Packages whose version decides on what a conversion gives."""
-
 
 ResultKey = tuple[str, ConvertOptions, str]
 """Format, options and state of the source: what a result depends on."""
@@ -94,11 +91,11 @@ class BaseConverter(ABC):
         self.report = Report()
         self.model_path = None if model_path is None else Path(model_path)
         self._input_shape = input_shape
-        self._reuse = load_intermediate_models_from_disk
-        self._store = IntermediateStore(output_dir or IntermediateStore.default_folder()) if output_dir or self._reuse else None
+        self._intermediates = Intermediates.of(output_dir, load_intermediate_models_from_disk)
         self._results: dict[ResultKey, Conversion] = {}
         self._checked: dict[ResultKey, set[tuple[VerifyLevel, float | None]]] = {}
         self._handed_out: Any = None
+        self._agreed: Mapping[str, Any] | None = None  # how the module of a contract was converted
         self._hubs: dict[tuple[ConvertOptions, str], HubModel] = {}
         with uncollected():
             self._load(model)
@@ -173,6 +170,10 @@ class BaseConverter(ABC):
         """What conversions start from: the source's own, or that of the model without its quantisation."""
         return self.hub(options.having(io_layout=None)).signature if options.dequantize else self._signature(options)
 
+    def _features(self) -> dict[str, Any]:
+        """What a model of this format promises beside its signature, in types that JSON has."""
+        return {}
+
     def _own_options(self) -> dict[str, Any]:
         """Options under which a new model becomes one like the source."""
         return {}
@@ -191,6 +192,10 @@ class BaseConverter(ABC):
     @abstractmethod
     def _write(cls, model: Any, path: Path) -> None:
         """Write a model of this format to a file."""
+
+    def _write_source(self, path: Path) -> None:
+        """Write the source to a file that reads as the very same."""
+        self._write(self.source, path)
 
     @classmethod
     @abstractmethod
@@ -324,7 +329,7 @@ class BaseConverter(ABC):
         It may have been trained since, so what is compared is the conversion itself, made once more.
         """
         start = time.perf_counter()
-        stored = self._from_disk(target.format, options)
+        stored = self._intermediates.get(self, target.format, options)
         own = target.format == self.format and not (options.dequantize or self._changes_border(options))
         if own:
             result = Conversion(self._copy_of_source(), self._signature(options))
@@ -340,7 +345,7 @@ class BaseConverter(ABC):
             self.report.record(Step(f"{self.format} → {target.format}", seconds, verification, result.notes))
             verification.raise_if_wrong()
             if stored is None:
-                self._to_disk(target.format, options, result)
+                self._intermediates.put(self, target.format, options, result)
         self._checked = {k: levels for k, levels in self._checked.items() if k[2] == key[2]}
         self._checked.setdefault(key, set()).add((options.verify, options.rtol))
         return self._results.setdefault(key, known or result)
@@ -391,7 +396,8 @@ class BaseConverter(ABC):
         """The trained model in the format, and under the contract, of the source.
 
         Args:
-            model: the trained module or its ``state_dict``; by default the module that :meth:`to_torch` gave, trained in place.
+            model: the trained module, its ``state_dict``, or a file of that; by default the module that :meth:`to_torch` gave,
+                trained in place.
 
         Returns:
             A model of the source's format: the source itself with the trained weights written into it. An untouched
@@ -402,7 +408,7 @@ class BaseConverter(ABC):
             SignatureError: the module was converted from something else.
         """
         start = time.perf_counter()
-        reference = self._latest_torch() if model is None or isinstance(model, Mapping) else None
+        reference = self._latest_torch() if model is None or isinstance(model, (Mapping, str, os.PathLike)) else None
         if (model if model is not None else reference) is self.source:
             return self.source  # the origin was trained itself: nothing has to find a way back
         trained = formats["torch"].trained_weights(model if model is not None else reference, reference)
@@ -418,12 +424,19 @@ class BaseConverter(ABC):
         return returned.model
 
     def _latest_torch(self) -> Any:
-        """The torch module that was handed out last."""
+        """The torch module that was handed out last, or the one that a contract speaks of."""
+        if self._handed_out is None and self._agreed is not None:
+            self.to_torch(**{**self._agreed, "verify": False})
         if self._handed_out is None:
             raise SignatureError(
                 "This converter has made no torch module yet: call to_torch() first, or pass the trained module."
             )
         return self._handed_out
+
+    @property
+    def contract(self) -> Contract:
+        """What the source promises to whoever runs it, beside what it computes."""
+        return Contract(self.format, self._signature(self.options), self._features())
 
     # -- verification and files --------------------------------------------------------------------------------------
 
@@ -463,30 +476,3 @@ class BaseConverter(ABC):
             return self._runner(model, self._signature(options))
         own = self if model is self._runnable() else type(self)(model)
         return hub_runner(own.hub(options.having(io_layout=None)))
-
-    def _manifest_key(self, format: str, options: ConvertOptions) -> ManifestKey:
-        stem = self.model_path.stem if self.model_path is not None else f"{self.format}-model"
-        extension = formats[format].extensions[0]
-        return ManifestKey(stem, format, extension, self._source_hash(), options.as_text(), versions_of(TAKE_PART))
-
-    def _from_disk(self, format: str, options: ConvertOptions) -> Conversion | None:
-        if not self._reuse or self._store is None or format == self.format:
-            return None
-        if options.verify is False and not self.digest_is_whole:
-            return None  # only a comparison can tell whether the file is still right
-        path = self._store.lookup(self._manifest_key(format, options))
-        if path is None:
-            return None
-        try:
-            found: Conversion = formats[format]._read(path)
-        except NotConvertibleError:
-            return None  # this format's files do not hold the whole model; it is made anew
-        return replace(found, notes=(f"read from '{path}'",))
-
-    def _to_disk(self, format: str, options: ConvertOptions, result: Conversion) -> None:
-        if self._store is None or not formats[format].extensions:
-            return
-        try:
-            self._store.store(self._manifest_key(format, options), lambda path: formats[format]._write(result.model, path))
-        except NotConvertibleError:
-            return  # a format without files

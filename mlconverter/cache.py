@@ -81,6 +81,36 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | bytearray | memo
     return target
 
 
+def atomic_folder(path: str | os.PathLike[str], writer: Callable[[Path], object], mark: str) -> Path:
+    """Write a folder so that it is there whole or not at all.
+
+    Args:
+        path: where it goes; the folder around it must exist. A folder of that name is replaced, if it is one of the same kind.
+        writer: fills the folder that it is given.
+        mark: name of a file by which folders of this kind are known.
+
+    Returns:
+        The path.
+
+    Raises:
+        SaveError: it cannot be written, or something else is there. Nothing is left behind, and what was there is untouched.
+    """
+    target = Path(path)
+    try:
+        with _staging(target) as staging:
+            made = staging / "new"
+            made.mkdir()
+            writer(made)
+            if os.path.lexists(target):
+                if not (target / mark).is_file():
+                    raise FileExistsError(errno.EEXIST, "something else is there", str(target))
+                target.replace(staging / "old")
+            made.replace(target)
+    except OSError as error:
+        raise _save_error(target, error) from error
+    return target
+
+
 def versions_of(packages: Iterable[str]) -> dict[str, str]:
     """The installed versions of packages by name; those that are not installed are absent."""
     from importlib.metadata import PackageNotFoundError, version

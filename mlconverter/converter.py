@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from mlconverter.base import BaseConverter
-from mlconverter.errors import UnknownFormatError
+from mlconverter.cache import atomic_folder, content_hash
+from mlconverter.contract import ENTRY, Contract, StoredContract
+from mlconverter.errors import NotConvertibleError, SignatureError, UnknownFormatError
 from mlconverter.options import ConvertOptions
 from mlconverter.registry import formats
 from mlconverter.report import Report
@@ -108,6 +110,62 @@ class Converter:
     def to_origin_type(self, model: Any = None) -> Any:
         """The trained model in the format it came from; see :meth:`BaseConverter.to_origin_type`."""
         return self._inner.to_origin_type(model)
+
+    @property
+    def contract(self) -> Contract:
+        """What the model promises to whoever runs it, beside what it computes."""
+        return self._inner.contract
+
+    def save_contract(self, folder: str | os.PathLike[str], *, embed_origin: bool = True) -> Path:
+        """Write what the way back needs, for another process or another day: see :meth:`from_contract`.
+
+        Args:
+            folder: where to; a contract that is there is replaced.
+            embed_origin: whether the origin's file goes along. Without, the contract says where it is and its digest.
+
+        Returns:
+            The folder.
+
+        Raises:
+            SignatureError: no torch module was made yet, or the origin is no file and is not to go along.
+            NotConvertibleError: the origin is a torch module, which no file holds whole.
+            SaveError: the folder cannot be written.
+        """
+        inner, module = self._inner, self._inner._latest_torch()
+        if inner.format == "torch":
+            raise NotConvertibleError("A torch module is its own origin: keep its code and its state_dict.")
+        if not embed_origin and inner.model_path is None:
+            raise SignatureError("The origin was given in memory, so there is no file to speak of: let it go along.")
+        weights = {name: [o.as_dict() for o in found] for name, found in module.weight_origins.items()}
+        settings = {"options": inner.options.chosen(), "conversion": module.origin.options.chosen()}
+
+        def write(place: Path) -> None:
+            origin = inner.model_path
+            if embed_origin or origin is None:
+                origin = place / f"origin{inner.extensions[0]}"
+                inner._write_source(origin)
+            StoredContract(inner.contract, origin, content_hash(origin), settings, weights).write(place)
+
+        return atomic_folder(folder, write, ENTRY)
+
+    @classmethod
+    def from_contract(cls, folder: str | os.PathLike[str], **options: Any) -> Converter:
+        """A converter of a contract's origin, as it was when the contract was saved.
+
+        ``to_origin_type`` takes the trained module, its ``state_dict``, or a file of that.
+
+        Args:
+            folder: what :meth:`save_contract` wrote.
+            **options: other choices than those of the converter that saved it.
+
+        Raises:
+            FileNotFoundError: there is no contract, or no origin where it says.
+            CorruptModelError: what is there is none, or the origin is another file.
+        """
+        stored = StoredContract.read(folder)
+        converter = cls(model_path=stored.origin, **{**stored.settings["options"], **options})
+        converter._inner._agreed = stored.settings["conversion"]
+        return converter
 
     def save(self, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Path:
         """Convert to the format of a file's extension and write it; see :meth:`BaseConverter.save`."""

@@ -150,6 +150,12 @@ class ConvertOptions(EngineOptions):
         """What decides on the converted model itself: everything but how it is verified."""
         return replace(self, verify="fast", rtol=None, trust=False)
 
+    def chosen(self) -> dict[str, Any]:
+        """The choices that are not the defaults, in types that JSON has; inputs to calibrate on are none."""
+        defaults = ConvertOptions()
+        names = [f.name for f in fields(self) if f.name != "calibration"]
+        return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(defaults, name)}
+
     def as_text(self) -> dict[str, str]:
         """The choices that decide on the converted model, as text by name."""
         chosen = self.conversion

@@ -114,6 +114,23 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
 
         save_proto(model, path)
 
+    def _write_source(self, path: Path) -> None:
+        if self._original.data is not None:
+            path.write_bytes(self._original.data)
+        else:
+            self._write(self.source, path)
+
+    def _features(self) -> dict[str, Any]:
+        proto = self._original.proto
+        return {
+            "ir_version": proto.ir_version,
+            "opset": {o.domain or "ai.onnx": o.version for o in proto.opset_import},
+            "metadata": {entry.key: entry.value for entry in proto.metadata_props},
+            "description": proto.doc_string,
+            "domain": proto.domain,
+            "model_version": proto.model_version,
+        }
+
     @classmethod
     def _read(cls, path: Path) -> Conversion:
         proto = read_proto(path)

@@ -84,6 +84,11 @@ class TFLiteConverter(BaseConverter, format="tflite", extensions=(".tflite", ".l
     def _signature(self, options: ConvertOptions) -> IOSignature:
         return self._model.signature_of(options.signature)
 
+    def _features(self) -> dict[str, Any]:
+        from mlconverter.formats.tflite.features import features_of
+
+        return features_of(self._model.structure)
+
     def _own_options(self) -> dict[str, Any]:
         tensors = [t for graph in self._model.structure.subgraphs for t in graph.tensors]
         return {"weights": "float16"} if any(t.dtype == "float16" for t in tensors) else {}

@@ -23,6 +23,10 @@ class WeightOrigin:
     source: str
     steps: tuple[Step, ...]
 
+    def as_dict(self) -> dict[str, Any]:
+        """For people who read a contract."""
+        return {"source": self.source, "steps": [type(step).__name__ for step in self.steps]}
+
 
 @dataclass(frozen=True, eq=False)
 class ModuleOrigin:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +14,7 @@ from torch import nn
 from mlconverter.conversion import TrainedWeights
 from mlconverter.errors import SignatureError
 from mlconverter.formats.torch.arrays import to_numpy
+from mlconverter.formats.torch.checkpoint import load_checkpoint
 from mlconverter.formats.torch.fingerprint import fingerprint, interference
 from mlconverter.formats.torch.module import ConvertedModule
 from mlconverter.formats.torch.runner import TorchRunner
@@ -20,17 +23,18 @@ from mlconverter.formats.torch.state_dict import load_state
 from mlconverter.hub.weights import Array
 
 
-def read(trained: nn.Module | Mapping[str, Any], reference: Any) -> TrainedWeights:
+def read(trained: nn.Module | Mapping[str, Any] | str | os.PathLike[str], reference: Any) -> TrainedWeights:
     """Read a trained module or its state.
 
     Args:
-        trained: a module that a conversion gave, or a copy of one, or a state dict, in whatever precision and place.
+        trained: a module that a conversion gave, or a copy of one, or a state dict or a file of one, in whatever precision and
+            place.
         reference: the module that the state belongs to; it is left as it is.
 
     Raises:
         SignatureError: nothing says where the module comes from, or the state does not fit it.
     """
-    module = unwrap(reference if isinstance(trained, Mapping) else trained)
+    module = unwrap(reference if isinstance(trained, (Mapping, str, os.PathLike)) else trained)
     if module is None:
         raise SignatureError(
             f"This {type(trained).__name__} does not know where it comes from. Pass the module that to_torch() gave, "
@@ -40,6 +44,8 @@ def read(trained: nn.Module | Mapping[str, Any], reference: Any) -> TrainedWeigh
     module = as_made(module)
     if isinstance(trained, Mapping):
         load_state(module, trained, "The trained weights")
+    elif isinstance(trained, (str, os.PathLike)):
+        load_checkpoint(module, Path(trained), trust=False)
     origin = module.origin
     values = {name: to_numpy(tensor) for name, tensor in state_of(module).items()}
 
@@ -57,6 +63,9 @@ def unwrap(module: Any) -> ConvertedModule | None:
     """
     inner = module
     while not isinstance(inner, ConvertedModule):
+        if _is_lightning(inner):
+            inside = [part for part in inner.modules() if isinstance(part, ConvertedModule)]
+            return inside[0] if len(inside) == 1 and inside[0].knows_its_origin else None  # what it does beside is training
         if type(inner) in (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel):
             wrapped = inner.module
         elif type(inner).__name__ == "OptimizedModule" and type(inner).__module__.startswith("torch._dynamo"):
@@ -67,6 +76,12 @@ def unwrap(module: Any) -> ConvertedModule | None:
             return None  # a hook of the wrapper's own may change what comes out
         inner = wrapped
     return inner if inner.knows_its_origin else None
+
+
+def _is_lightning(module: Any) -> bool:
+    """Whether a module is Lightning's, told by its classes: Lightning is not imported to ask."""
+    names = {(cls.__module__.split(".")[0], cls.__name__) for cls in type(module).__mro__}
+    return bool(names & {("lightning", "LightningModule"), ("pytorch_lightning", "LightningModule")})
 
 
 def as_made(module: ConvertedModule) -> ConvertedModule:
