@@ -92,14 +92,17 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     kept = {name: perm for name, perm in change.outputs.items() if ranks.get(name) == len(perm)}
     change = BorderChange(change.inputs, kept)
     hub = rename_dims(exporter.hub(options), {new: old for old, new in identifiers.items()})
-    hub = _laid_out_as(change_border(hub, change.inverse), wanted)
+    hub = _described_as(_laid_out_as(change_border(hub, change.inverse), wanted), origin.hub(trained.options))
     chosen = {name: value for name, value in own.items() if name in origin.target_options}
     asked = origin.options.having(dynamic_batch=False, **chosen)
     made = type(origin)._from_hub(hub, asked, trained.source_hash)
     source = _behind(change, partial(exporter._runner, trained.model, now))
     target = partial(origin._runner, made.model, made.signature)
     verification = _verified(origin, source, target, rounded=asked.rounded)
-    notes = (*_differences(wanted, made.signature.without_states), *made.notes)
+    said = type(origin)(made.model).contract.features if type(origin).extensions else {}
+    other = replace(origin.contract, features=said)
+    lost = (d for d in origin.contract.differences(other))
+    notes = (*_differences(wanted, made.signature.without_states), *lost, *made.notes)
     return Returned(made.model, f"converted anew: {trained.changed}", verification, notes)
 
 
@@ -123,6 +126,18 @@ def _laid_out_as(hub: HubModel, wanted: IOSignature) -> HubModel:
     return replace(
         hub, signature=replace(hub.signature, inputs=stated(hub.signature.inputs), outputs=stated(hub.signature.outputs))
     )
+
+
+def _described_as(hub: HubModel, origin: HubModel) -> HubModel:
+    """The model with what the origin says of itself; an export says nothing."""
+    model = hub.model.clone()
+    model.metadata_props.update(origin.model.metadata_props)
+    model.doc_string, model.domain, model.model_version = (
+        origin.model.doc_string,
+        origin.model.domain,
+        origin.model.model_version,
+    )
+    return replace(hub, model=model)
 
 
 def _differences(wanted: IOSignature, got: IOSignature) -> tuple[str, ...]:

@@ -20,10 +20,11 @@ from mlconverter.errors import SignatureError
 from mlconverter.formats.torch.arrays import to_tensor
 from mlconverter.formats.torch.dtypes import DTYPES
 from mlconverter.formats.torch.state import device_of
-from mlconverter.signature import Dim, TensorSpec
+from mlconverter.signature import Dim, IOSignature, Layout, TensorSpec
+from mlconverter.verification.shapes import Role, concrete_shapes
 
-EXAMPLE_SIZE = 2
-"""Size of free dimensions in example inputs; an export from 1 would take the 1 for fixed."""
+SIZES: Mapping[Role, int] = {"batch": 2, "spatial": 64, "channels": 3, "other": 16}
+"""Sizes of free dimensions in example inputs: an export takes a 1 for fixed, and deep networks lose few pixels altogether."""
 
 _HOW = "a shape is a tuple such as (1, 3, 224, 224) or ('batch', 3, 224, 224)"
 
@@ -35,7 +36,7 @@ class ExampleInput:
     Attributes:
         name: as ``forward`` calls it.
         shape: dimensions; names and ``None`` are free.
-        example: a tensor of that shape, 2 for free dimensions.
+        example: a tensor of that shape.
     """
 
     name: str
@@ -51,14 +52,7 @@ class _Wanted:
     shape: tuple[Dim, ...]
     dtype: torch.dtype
     example: torch.Tensor | None = None
-
-    @property
-    def sizes(self) -> list[int]:
-        return [d if isinstance(d, int) else EXAMPLE_SIZE for d in self.shape]
-
-    @property
-    def bytes(self) -> int:
-        return math.prod(self.sizes) * self.dtype.itemsize
+    layout: Layout | None = None
 
 
 def example_inputs(module: nn.Module, given: Any, names: tuple[str, ...] | None = None) -> list[ExampleInput]:
@@ -84,9 +78,11 @@ def example_inputs(module: nn.Module, given: Any, names: tuple[str, ...] | None 
         raise SignatureError(f"input_names has {len(names)} names for {len(by_name)} inputs.")
     usual = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
     wanted = [_wanted(name, item, usual) for name, item in zip(names or by_name, by_name.values(), strict=True)]
-    _refuse_too_much(wanted)
+    specs = tuple(TensorSpec(w.name, w.shape, str(w.dtype), w.layout) for w in wanted)
+    sizes = concrete_shapes(IOSignature(specs, ()), defaults=SIZES)
+    _refuse_too_much(wanted, sizes)
     device = device_of(module)
-    return [ExampleInput(w.name, w.shape, _made(w).to(device)) for w in wanted]
+    return [ExampleInput(w.name, w.shape, _made(w, sizes[w.name]).to(device)) for w in wanted]
 
 
 def described(given: Any) -> str:
@@ -176,6 +172,7 @@ def _with_dtype(item: Any) -> bool:
 
 
 def _wanted(name: str, item: Any, usual: torch.dtype) -> _Wanted:
+    layout: Layout | None = None
     if isinstance(item, np.ndarray):
         try:
             item = to_tensor(item)
@@ -188,13 +185,13 @@ def _wanted(name: str, item: Any, usual: torch.dtype) -> _Wanted:
     if isinstance(item, TensorSpec):
         if item.shape is None:
             raise SignatureError(f"Nothing is known about the shape of input '{name}'.")
-        item = (item.shape, item.dtype)
+        layout, item = item.layout, (item.shape, item.dtype)
     dtype = usual
     if _with_dtype(item):
         item, dtype = item[0], _dtype(name, item[1])
     if not _is_shape(item):
         raise SignatureError(f"Input '{name}' is given as {item!r}; {_HOW}.")
-    return _Wanted(name, _dims(name, item), dtype)
+    return _Wanted(name, _dims(name, item), dtype, layout=layout)
 
 
 def _dtype(name: str, wanted: Any) -> torch.dtype:
@@ -227,10 +224,10 @@ def _dim(name: str, axis: int, dim: Any) -> Dim:
     return size
 
 
-def _refuse_too_much(wanted: list[_Wanted]) -> None:
-    needed, there = sum(w.bytes for w in wanted), _memory()
+def _refuse_too_much(wanted: list[_Wanted], sizes: Mapping[str, tuple[int, ...]]) -> None:
+    needed, there = sum(math.prod(sizes[w.name]) * w.dtype.itemsize for w in wanted), _memory()
     if needed > there:
-        shapes = ", ".join(f"{w.name}: {tuple(w.sizes)}" for w in wanted)
+        shapes = ", ".join(f"{name}: {shape}" for name, shape in sizes.items())
         raise SignatureError(
             f"Inputs of these shapes ({shapes}) need {needed / 2**30:.1f} GB of memory; there are {there / 2**30:.1f} GB."
         )
@@ -250,12 +247,12 @@ def _memory() -> int:
         return 2**40
 
 
-def _made(wanted: _Wanted) -> torch.Tensor:
+def _made(wanted: _Wanted, sizes: tuple[int, ...]) -> torch.Tensor:
     if wanted.example is not None:
         return wanted.example
     generator = torch.Generator().manual_seed(0)
     if wanted.dtype.is_floating_point or wanted.dtype.is_complex:
-        return torch.rand(wanted.sizes, generator=generator).to(wanted.dtype)
+        return torch.rand(sizes, generator=generator).to(wanted.dtype)
     if wanted.dtype is torch.bool:
-        return torch.ones(wanted.sizes, dtype=wanted.dtype)
-    return torch.randint(0, 2, wanted.sizes, generator=generator).to(wanted.dtype)
+        return torch.ones(sizes, dtype=wanted.dtype)
+    return torch.randint(0, 2, sizes, generator=generator).to(wanted.dtype)
