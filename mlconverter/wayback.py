@@ -91,7 +91,8 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     ranks = {spec.name: len(spec.shape or ()) for spec in now.outputs}
     kept = {name: perm for name, perm in change.outputs.items() if ranks.get(name) == len(perm)}
     change = BorderChange(change.inputs, kept)
-    hub = rename_dims(exporter.hub(options), {new: old for old, new in identifiers.items()})
+    hub = exporter.hub(options)
+    hub = rename_dims(hub, _unnamed(seen, hub.signature) | {new: old for old, new in identifiers.items()})
     hub = _described_as(_laid_out_as(change_border(hub, change.inverse), wanted), origin.hub(trained.options))
     chosen = {name: value for name, value in own.items() if name in origin.target_options}
     asked = origin.options.having(dynamic_batch=False, **chosen)
@@ -114,6 +115,13 @@ def _behind(change: BorderChange, runner: Callable[[], Runner]) -> Callable[[], 
 def _with_dims(spec: TensorSpec, names: Mapping[str, str]) -> TensorSpec:
     shape = None if spec.shape is None else tuple(names[d] if isinstance(d, str) else d for d in spec.shape)
     return replace(spec, shape=shape)
+
+
+def _unnamed(wanted: IOSignature, got: IOSignature) -> dict[str, str | int | None]:
+    """Names that an export has made up for dimensions which have none in the origin."""
+    shapes = ((a.shape or (), b.shape or ()) for a, b in zip(wanted.inputs, got.inputs, strict=True))
+    pairs = (pair for old, new in shapes for pair in zip(old, new, strict=False))
+    return {new: None for old, new in pairs if old is None and isinstance(new, str)}
 
 
 def _laid_out_as(hub: HubModel, wanted: IOSignature) -> HubModel:

@@ -13,13 +13,13 @@ from mlconverter.hub.model import HubModel
 from mlconverter.hub.walk import graphs
 
 
-def rename_dims(hub: HubModel, names: Mapping[str, str | int]) -> HubModel:
+def rename_dims(hub: HubModel, names: Mapping[str, str | int | None]) -> HubModel:
     """The model with its free dimensions under other names, or of a size; the graph is a copy, its tensors are shared.
 
     Args:
         hub: the model.
-        names: new names or sizes by old names. A dimension that is computed from such a one, as ``n//2`` is, is left without
-            a name.
+        names: new names or sizes by old names, ``None`` for no name. A dimension that is computed from such a one, as ``n//2``
+            is, is left without a name.
     """
     if not names:
         return hub
@@ -37,7 +37,7 @@ def rename_dims(hub: HubModel, names: Mapping[str, str | int]) -> HubModel:
     return replace(hub, model=model, signature=replace(hub.signature, inputs=inputs, outputs=outputs))
 
 
-def _renamed(dim: int | ir.SymbolicDim, names: Mapping[str, str | int], word: re.Pattern[str]) -> int | ir.SymbolicDim:
+def _renamed(dim: int | ir.SymbolicDim, names: Mapping[str, str | int | None], word: re.Pattern[str]) -> int | ir.SymbolicDim:
     if isinstance(dim, int) or dim.value is None:
         return dim
     text = str(dim.value)

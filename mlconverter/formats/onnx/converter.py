@@ -94,7 +94,7 @@ class ONNXConverter(BaseConverter, format="onnx", extensions=(".onnx",), model_m
 
     def _own_options(self) -> dict[str, Any]:
         opset = next((o.version for o in self._original.proto.opset_import if o.domain in ("", "ai.onnx")), 0)
-        return {"opset": opset} if opset >= OLDEST_EXPORT else {}
+        return {"opset": max(opset, OLDEST_EXPORT)} if opset else {}
 
     @classmethod
     def _from_hub(cls, hub: HubModel, options: ConvertOptions, source_hash: str) -> Conversion:
