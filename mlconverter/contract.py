@@ -119,6 +119,6 @@ class StoredContract:
             raise FileNotFoundError(f"The origin of the contract in '{place}' is not at '{found.origin}'. Put it there.")
         if content_hash(found.origin) != sha256:
             raise CorruptModelError(
-                f"'{found.origin}' is not the origin of the contract in '{place}': its content is another one."
+                f"'{found.origin}' is not the origin of the contract in '{place}': its content is another one, or has changed."
             )
         return found
