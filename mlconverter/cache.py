@@ -12,10 +12,11 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import chain, count, takewhile
 from pathlib import Path
@@ -29,6 +30,9 @@ Writer = Callable[[Path], object]
 The folder of that path holds nothing else and all that is in it moves to its place, so that the names by which files
 speak of one another stay right.
 """
+
+_STAGING = re.compile(r"\..*\.[0-9a-f]{12}")
+"""Names of folders in which files are written before they move to their places."""
 
 MANIFESTS = ".mlconverter"
 """Sub-folder of an intermediate folder that holds the manifests."""
@@ -206,18 +210,44 @@ class IntermediateStore:
         atomic_write(manifest, json.dumps(entry, indent=2, sort_keys=True).encode())
         return path
 
+    def held(self) -> dict[Path, int]:
+        """The files that were stored and are as they were written, with their sizes in bytes; others' are not among them."""
+        found: dict[Path, int] = {}
+        for manifest in sorted((self.folder / MANIFESTS).glob("*.json")):
+            entry = _entry(manifest, self.folder)
+            for path in () if entry is None else (entry[0], *(entry[0].with_name(name) for name in entry[1].companions)):
+                found[path] = path.stat().st_size
+        return found
+
+    def clear(self) -> int:
+        """Remove the files that were stored, their manifests, and what processes left that were ended while they wrote.
+
+        What was changed since is left alone.
+
+        Returns:
+            The bytes that were freed.
+        """
+        freed = 0
+        for path, size in self.held().items():
+            path.unlink(missing_ok=True)
+            freed += size
+            if path.parent != self.folder:
+                with suppress(OSError):  # somebody else's files are in it
+                    path.parent.rmdir()
+        for manifest in (self.folder / MANIFESTS).glob("*.json"):
+            manifest.unlink(missing_ok=True)
+        for place in (self.folder, self.folder / MANIFESTS):
+            for staging in (p for p in place.glob(".*") if _STAGING.fullmatch(p.name)):
+                shutil.rmtree(staging, ignore_errors=True)
+        return freed
+
     def _manifest(self, key: ManifestKey) -> Path:
         return self.folder / MANIFESTS / f"{key.digest}.json"
 
     def _fresh(self, manifest: Path, key: ManifestKey) -> Path | None:
         """The file of which a manifest speaks, where both are as they were written."""
-        try:
-            entry = json.loads(manifest.read_text("utf-8"))
-            path = self.folder / entry["file"]
-            fresh = path.resolve().is_relative_to(self.folder.resolve()) and entry["key"] == key.as_dict()
-            return path if fresh and _Content(entry["sha256"], entry["companions"]).is_at(path) else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return None  # missing, unreadable, or not a manifest
+        entry = _entry(manifest, self.folder)
+        return entry[0] if entry is not None and entry[2] == key.as_dict() else None
 
 
 @contextmanager
@@ -267,6 +297,17 @@ class _Content:
         return (
             content_hash("".join([self.sha256, *self.companions.values()]).encode())[:16] if self.companions else self.sha256[:16]
         )
+
+
+def _entry(manifest: Path, folder: Path) -> tuple[Path, _Content, Any] | None:
+    """The file of which a manifest speaks, its content and its key; ``None`` where either is not as it was written."""
+    try:
+        entry = json.loads(manifest.read_text("utf-8"))
+        path, content = folder / entry["file"], _Content(entry["sha256"], entry["companions"])
+        fresh = path.resolve().is_relative_to(folder.resolve()) and content.is_at(path)
+        return (path, content, entry["key"]) if fresh else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None  # missing, unreadable, or not a manifest
 
 
 def _settled(whole: Path, content: _Content, folder: Path) -> Path:

@@ -221,6 +221,25 @@ def verify(
 
 @app.command()
 @reported
+def cache(
+    context: typer.Context,
+    size: Annotated[bool, typer.Option("--size", help="Show how much is kept; what happens without options, too.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove what is kept.")] = False,
+    folder: Annotated[Path | None, typer.Option(help="The folder; the user's cache by default.", file_okay=False)] = None,
+) -> None:
+    """Show or remove converted models that are kept for `load_intermediate_models_from_disk`."""
+    from mlconverter.cache import IntermediateStore
+
+    store = IntermediateStore(folder or IntermediateStore.default_folder())
+    held = store.held()
+    out = console()
+    out.print(f"{len(held)} files, {sum(held.values()) / 1e6:.1f} MB in {store.folder}", markup=False)
+    if clear:
+        out.print(f"{store.clear() / 1e6:.1f} MB removed", markup=False)
+
+
+@app.command()
+@reported
 def formats(context: typer.Context) -> None:
     """List the formats."""
     from mlconverter.cli import show

@@ -271,6 +271,23 @@ class TestIntermediateStore:
         assert found in paths
         assert len(_visible(store.folder)) == 3
 
+    def test_what_is_held_can_be_told_and_removed(self, store):
+        def write(path):
+            path.write_bytes(b"model")
+            path.with_name(f"{path.name}.data").write_bytes(b"weights")
+
+        several = store.store(KEY, write)
+        one = store.store(replace(KEY, format="tflite", extension=".tflite"), lambda p: p.write_bytes(b"other"))
+        edited = store.store(replace(KEY, format="torch", extension=".pt"), lambda p: p.write_bytes(b"third"))
+        edited.write_bytes(b"somebody's own")
+        (store.folder / "mine.txt").write_text("mine")
+        left = store.folder / f".net.{'0' * 12}"
+        left.mkdir()
+        assert store.held() == {several: 5, several.with_name(f"{several.name}.data"): 7, one: 5}
+        assert store.clear() == 17
+        assert sorted(p.name for p in store.folder.iterdir()) == sorted([MANIFESTS, "mine.txt", edited.name])
+        assert store.held() == {} and store.clear() == 0 and store.lookup(KEY) is None
+
     def test_the_default_folder_is_the_users_cache(self):
         assert IntermediateStore.default_folder().name == "mlconverter"
 

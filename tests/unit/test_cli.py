@@ -304,3 +304,12 @@ def test_names_in_square_brackets_are_printed_as_they_are():
     console = Console(width=80, file=io.StringIO())
     console.print(table)
     assert "[red]name[/red]" in console.file.getvalue()
+
+
+def test_cache_shows_and_removes_what_is_kept():
+    small_model("net.onnx")
+    Converter("net.onnx", output_dir="kept", verify=False).to_tflite()
+    result = run("cache", "--size", "--folder", "kept")
+    assert result.exit_code == 0 and "1 files" in result.stdout and len(list(Path("kept").glob("*.tflite"))) == 1
+    result = run("cache", "--clear", "--folder", "kept")
+    assert result.exit_code == 0 and "removed" in result.stdout and not list(Path("kept").glob("*.tflite"))
