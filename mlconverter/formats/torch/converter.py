@@ -27,6 +27,8 @@ from mlconverter.verification import Runner
 if TYPE_CHECKING:
     from torch import nn
 
+    from mlconverter.formats.torch.refresh import Exported
+
 
 class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", ".safetensors"), model_modules=("torch",)):
     """A ``torch.nn.Module``, or a file of its weights together with the module.
@@ -77,6 +79,7 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
         refuse_unready(model)
         self._module: nn.Module = model
         self._layouts: dict[str, Layout | None] = {}
+        self._exported: dict[ConvertOptions, Exported] = {}
         if self._input_shape is None:
             self._take_border_of(model)
 
@@ -118,9 +121,16 @@ class TorchConverter(BaseConverter, format="torch", extensions=(".pt", ".pth", "
 
     def _to_onnx(self, options: ConvertOptions) -> HubModel:
         from mlconverter.formats.torch.inputs import example_inputs
+        from mlconverter.formats.torch.refresh import Exported
         from mlconverter.formats.torch.to_onnx import export
 
-        hub = export(self._module, example_inputs(self._module, self._input_shape, options.input_names), options)
+        known = self._exported.get(options)
+        hub = None if known is None else known.refreshed(self._module)
+        if hub is None:
+            inputs = example_inputs(self._module, self._input_shape, options.input_names)
+            hub, free = export(self._module, inputs, options)
+            if free:
+                self._exported[options] = Exported.of(self._module, hub)
         return replace(hub, signature=self._laid_out(hub.signature))
 
     def _to_trt(self, options: ConvertOptions) -> Conversion:

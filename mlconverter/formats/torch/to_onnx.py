@@ -56,8 +56,8 @@ class _Attempt:
         return f"with a {self.batch} batch" + (", by tracing" if self.exporter is by_tracing else "")
 
 
-def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOptions) -> HubModel:
-    """The ONNX graph of a module in ``eval()`` mode.
+def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOptions) -> tuple[HubModel, bool]:
+    """The ONNX graph of a module in ``eval()`` mode, and whether nothing in it but the weights comes from their values.
 
     The batch, the first axis of all inputs, is free where the module lets it be (``dynamic_batch``); other
     dimensions are free where the shape that was given says so. ``torch.onnx.export(dynamo=True)`` goes first. What it
@@ -85,7 +85,9 @@ def export(module: nn.Module, inputs: list[ExampleInput], options: ConvertOption
             except ConversionError as error:
                 failed.append((attempt, str(error)))
             else:
-                return hub.noting(*_notes(attempt, failed))
+                # One run that is recorded may have decided by them, and rounded ones are not the module's.
+                free = attempt.exporter is by_export and not forms[by_export].grids and flat.module is module
+                return hub.noting(*_notes(attempt, failed)), free
     reasons = "\n".join(f"  {attempt}: {reason}" for attempt, reason in failed)
     raise ConversionError(f"The module cannot be exported by torch.onnx:\n{reasons}")
 
