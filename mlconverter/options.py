@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, fields, replace
@@ -130,6 +131,8 @@ class ConvertOptions(EngineOptions):
             ("partial", [self.partial], (True, False)),
             ("verify", [self.verify], ("fast", "full", False)),
         )
+        if self.workspace is not None and (type(self.workspace) is not int or self.workspace < 1):
+            raise ValueError(f"workspace is a number of bytes, at least 1, not {self.workspace!r}.")
         for name, values, choices in allowed:
             for value in values:
                 if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
@@ -208,8 +211,13 @@ def _ranges(given: Any) -> tuple[tuple[str, Range], ...] | None:
 
 
 def _range(bounds: Iterable[Any]) -> Range:
-    low, usual, high = (tuple(b) if isinstance(b, (tuple, list)) else b for b in bounds)
+    low, usual, high = (tuple(map(_size, b)) if isinstance(b, (tuple, list)) else _size(b) for b in bounds)
     return low, usual, high
+
+
+def _size(given: Any) -> Any:
+    """A size as Python's own integer, where it is one of another library."""
+    return given if isinstance(given, (bool, str)) or not hasattr(given, "__index__") else operator.index(given)
 
 
 def _samples(given: Any) -> Samples | None:
@@ -220,19 +228,30 @@ def _samples(given: Any) -> Samples | None:
 
     import numpy as np
 
+    if not isinstance(given, Iterable):
+        raise TypeError(f"calibration is a list of inputs, not {given!r}.")
     digest = hashlib.sha256()
     inputs: list[Mapping[str, Any] | tuple[Any, ...]] = []
     for sample in given:
         if isinstance(sample, Mapping):
-            arrays = {name: np.asarray(value) for name, value in sample.items()}
+            arrays = {name: _array(value) for name, value in sample.items()}
             inputs.append(arrays)
         else:
-            inputs.append(tuple(map(np.asarray, sample if isinstance(sample, (tuple, list)) else (sample,))))
+            inputs.append(tuple(map(_array, sample if isinstance(sample, (tuple, list)) else (sample,))))
             arrays = {str(position): array for position, array in enumerate(inputs[-1])}
         for name, array in arrays.items():
+            if not array.size or (array.dtype.kind == "f" and not np.isfinite(array).all()):
+                raise ValueError(f"Input {name} of a sample to calibrate on is empty, or not finite.")
             digest.update(f"{name}:{array.dtype}:{array.shape}:".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
     return Samples(digest.hexdigest(), tuple(inputs))
+
+
+def _array(value: Any) -> Any:
+    """A value as an array, a tensor that is trained or lies on a GPU as well."""
+    import numpy as np
+
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
 
 def _path(given: Any) -> str | None:

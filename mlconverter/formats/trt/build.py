@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,12 @@ from mlconverter.formats.trt.profiles import Profile, fixed_dims, guessed, profi
 from mlconverter.formats.trt.runtimes import CAPABILITIES, FP8_CAPABILITIES, TensorRT, chosen, local_capability
 from mlconverter.formats.trt.sidecar import EngineInfo
 from mlconverter.hub.dims import rename_dims
+from mlconverter.hub.io import spec_of
 from mlconverter.hub.model import HubModel
 from mlconverter.hub.nodes import op_name
 from mlconverter.hub.weights import Array
 from mlconverter.options import ConvertOptions, EngineOptions
+from mlconverter.signature import IOSignature
 
 ROUTE = "onnx-trt"
 
@@ -64,6 +66,8 @@ def build(hub: HubModel, options: ConvertOptions, origin: HubModel) -> tuple[TRT
     network = builder.create_network(_flags(trt))
     parser = trt.OnnxParser(network, logger)
     held = _parse(parser, model)
+    signature = _known(hub.signature, model)
+    _check_border(network, signature)
     config = builder.create_builder_config()
     capabilities = _configure(trt, config, options, runtime)
     _bound(builder, config, network, profile)
@@ -74,7 +78,7 @@ def build(hub: HubModel, options: ConvertOptions, origin: HubModel) -> tuple[TRT
     _keep_timings(config, options)
     source = origin.as_onnx()
     info = EngineInfo(
-        signature=hub.signature,
+        signature=signature,
         source_signature=origin.signature,
         runtime=runtime.package,
         runtime_name=runtime.name,
@@ -89,6 +93,32 @@ def build(hub: HubModel, options: ConvertOptions, origin: HubModel) -> tuple[TRT
         seconds=round(time.perf_counter() - start, 3),
     )
     return TRTEngine(bytes(content), info, source if options.embed_source else None), (*notes, *_said(info))
+
+
+def _known(signature: IOSignature, model: ir.Model) -> IOSignature:
+    """The signature with shapes of outputs that it does not know as the prepared graph has them."""
+    outputs = (
+        replace(spec, shape=spec_of(value).shape) if spec.shape is None else spec
+        for spec, value in zip(signature.outputs, model.graph.outputs, strict=True)
+    )
+    return replace(signature, outputs=tuple(outputs))
+
+
+def _check_border(network: Any, signature: IOSignature) -> None:
+    """Refuse an engine that would not take and give what the model does.
+
+    Raises:
+        ConversionError: the parser has made other inputs or outputs.
+    """
+    pairs = (
+        (signature.input_names, [network.get_input(i).name for i in range(network.num_inputs)]),
+        (signature.output_names, [network.get_output(i).name for i in range(network.num_outputs)]),
+    )
+    for wanted, got in pairs:
+        if list(wanted) != got:
+            raise ConversionError(
+                f"TensorRT's parser makes {', '.join(got) or 'nothing'} of {', '.join(wanted)}, which is another border."
+            )
 
 
 def _said(info: EngineInfo) -> Iterable[str]:
@@ -106,6 +136,8 @@ def _refuse_idle(options: ConvertOptions, runtime: TensorRT) -> None:
     idle = [name for name in other if getattr(options, name)]
     if idle:
         raise SignatureError(f"The option {', '.join(map(repr, idle))} means nothing for {runtime.title}.")
+    if options.calibration is not None and options.precision not in ("int8", "fp8"):
+        raise SignatureError(f"calibration means nothing for an engine in {options.precision}.")
 
 
 def _flags(trt: Any) -> int:
@@ -123,7 +155,9 @@ def _parse(parser: Any, model: ir.Model) -> list[Array]:
     held = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
-        if tensor is not None and tensor.nbytes >= LARGE and tensor.dtype.bitwidth >= 8:
+        if tensor is None or tensor.dtype is ir.DataType.STRING or tensor.dtype.bitwidth < 8:
+            continue  # stays within the graph
+        if tensor.nbytes >= LARGE:
             held[name] = np.ascontiguousarray(tensor.numpy())
             value.const_value = ir.ExternalTensor("", None, None, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=name)
     taken = parser.load_model_proto(serialized(model))
@@ -212,7 +246,7 @@ def _refused(parser: Any) -> UnsupportedOpsError:
     found: dict[tuple[str, str], list[str]] = {}
     for index in range(parser.num_errors):
         error = parser.get_error(index)
-        found.setdefault((error.node_operator(), error.desc().strip()), []).append(error.node_name())
+        found.setdefault((error.node_operator() or "(the graph)", error.desc().strip()), []).append(error.node_name())
     return UnsupportedOpsError(ROUTE, [UnsupportedOp(op, 0, len(n), n[0], reason) for (op, reason), n in found.items()])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -121,7 +122,9 @@ class TRTEngine:
             FileNotFoundError: there is no such file.
         """
         file = Path(path)
-        if file.suffix.lower() in PROGRAMS:
+        if not file.is_file():
+            raise FileNotFoundError(f"There is no file '{file}'.")
+        if zipfile.is_zipfile(file):
             return cls._of_program(file)
         content = file.read_bytes()
         if not path_of(file).is_file():
@@ -129,8 +132,12 @@ class TRTEngine:
                 f"'{file}' is an engine that was not made here, or stands without its '{path_of(file).name}': a TensorRT engine "
                 "holds machine code, and nothing in it says what it was built from. Convert the model that it was built from."
             )
-        info, values, files = read(path_of(file).read_text("utf-8"), content, file)
+        info, values, files = read(path_of(file).read_bytes(), content, file)
         kept = source_path_of(file)
+        if info.source_file and not kept.is_file():
+            raise CorruptModelError(
+                f"'{kept}', the graph that '{file}' was built from, is missing. Put it back, or build the engine anew."
+            )
         source = Original.read(kept) if info.source_file else None
         if source is not None and source.digest() != info.source_hash:
             raise CorruptModelError(

@@ -32,4 +32,4 @@ def exported(engine: TRTEngine) -> torch.export.ExportedProgram:
         sizes = [min(max(s, 2), high[i]) if i in axes else s for i, s in enumerate(usual)]
         examples.append(torch.empty(sizes, dtype=getattr(torch, spec.dtype)))
         free.append(axes)
-    return torch.export.export(engine.to_module(), tuple(examples), dynamic_shapes=(tuple(free),))
+    return torch.export.export(engine.to_module(), tuple(examples), dynamic_shapes=(tuple(free),) if any(free) else None)

@@ -88,7 +88,11 @@ def _ordered(sizes: list[dict[str, int]]) -> list[dict[str, int]]:
 
 def _take(sizes: list[dict[str, int]], name: str, bounds: Any, what: str) -> None:
     """Take the range of one dimension."""
-    if not isinstance(bounds, tuple) or len(bounds) != 3 or not all(type(b) is int for b in bounds):
+    if (
+        not isinstance(bounds, tuple)
+        or len(bounds) != 3
+        or not all(isinstance(b, int) and not isinstance(b, bool) for b in bounds)
+    ):
         raise SignatureError(f"The range of {what} is (smallest, usual, largest), not {bounds!r}.")
     for known, bound in zip(sizes, bounds, strict=True):
         if known.setdefault(name, bound) != bound:

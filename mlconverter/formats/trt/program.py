@@ -75,6 +75,13 @@ def _shapes(inputs: Sequence[torch.Tensor], engine: torch.Tensor, spec: str) -> 
     return [torch.empty([size(d) for d in o["shape"]], dtype=getattr(torch, o["dtype"]), device=device) for o in outputs]
 
 
+def _sized(output: Any) -> Sequence[Any]:
+    if output.shape is None:
+        raise SignatureError(f"Nothing is known about the rank of the output '{output.name}', which a program has to know.")
+    shape: Sequence[Any] = output.shape
+    return shape
+
+
 def spec_of(content: bytes, runtime: str, inputs: Sequence[Any], outputs: Sequence[Any], *, cuda_graph: bool = False) -> str:
     """What the operator has to know of an engine.
 
@@ -96,7 +103,7 @@ def spec_of(content: bytes, runtime: str, inputs: Sequence[Any], outputs: Sequen
             "sha256": hashlib.sha256(content).hexdigest(),
             "inputs": [i.name for i in inputs],
             "outputs": [
-                {"name": o.name, "dtype": o.dtype, "shape": [d if isinstance(d, int) else places.get(d) for d in o.shape]}
+                {"name": o.name, "dtype": o.dtype, "shape": [d if isinstance(d, int) else places.get(d) for d in _sized(o)]}
                 for o in outputs
             ],
         },
@@ -120,7 +127,8 @@ class TRTModule(nn.Module):
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """Run the engine."""
-        outputs = torch.ops.mlconverter.run_engine(list(inputs), self.engine, self.spec)
+        # Nothing in an engine can be trained, and gradients end before it.
+        outputs = torch.ops.mlconverter.run_engine([i.detach() for i in inputs], self.engine, self.spec)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 

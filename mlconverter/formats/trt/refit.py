@@ -67,12 +67,12 @@ def _put(engine: TRTEngine, hub: HubModel) -> bytes:
     raise ConversionError(f"TensorRT does not refit the engine: {'; '.join(logger.errors) or 'it gives no reason'}.")
 
 
-def _skeleton(model: Original) -> onnx.GraphProto:
-    """The graph without the values of its weights."""
+def _skeleton(model: Original) -> tuple[onnx.GraphProto, list[tuple[str, int]]]:
+    """The graph without the values of its weights, and the operator sets by which it is read."""
     from onnx import GraphProto
 
     skeleton = GraphProto()
     transcribe(model.proto.graph, skeleton, {"TensorProto": describe})
     for tensor in skeleton.initializer:
         tensor.ClearField("data_location")
-    return skeleton
+    return skeleton, sorted((o.domain, o.version) for o in model.proto.opset_import)

@@ -86,7 +86,7 @@ def written(info: EngineInfo, content: bytes, values: Mapping[str, Any], files: 
     return json.dumps(said, indent=2, sort_keys=True)
 
 
-def read(text: str, content: bytes, path: Path) -> tuple[EngineInfo, dict[str, Any], dict[str, bytes]]:
+def read(text: str | bytes, content: bytes, path: Path) -> tuple[EngineInfo, dict[str, Any], dict[str, bytes]]:
     """What the JSON of an engine says: how it was built, and the values and files of the person's own.
 
     Args:
@@ -108,7 +108,7 @@ def read(text: str, content: bytes, path: Path) -> tuple[EngineInfo, dict[str, A
         files = {name: base64.b64decode(data) for name, data in said["extra_files"].items()}
         of_this = said["made"] == MADE_HERE and said["engine_sha256"] == content_hash(content)
         info, values = EngineInfo(**entries), dict(said["metadata"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptModelError(f"What stands beside '{path}' cannot be read: {error!r}. Build the engine anew.") from error
     if not of_this:
         raise CorruptModelError(f"What stands beside '{path}' is about another engine. Put its own files back, or build it anew.")

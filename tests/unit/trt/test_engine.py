@@ -42,6 +42,13 @@ def node_model(
     return helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), opset_imports=opsets, ir_version=9)
 
 
+def products() -> onnx.ModelProto:
+    """A product with a constant matrix, and a free batch."""
+    model = node_model(helper.make_node("MatMul", ["x", "w"], ["y"]), shape=("n", 3))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(3, dtype=np.float32), "w"))
+    return model
+
+
 class TestRuntimes:
     """Which one is taken."""
 
@@ -117,6 +124,9 @@ class TestBuilding:
             ({"precision": "fp64"}, ValueError, "fp16"),
             ({"runtime": "cuda"}, ValueError, "tensorrt_rtx"),
             ({"builder_optimization_level": 9}, ValueError, "builder_optimization_level"),
+            ({"workspace": -1}, ValueError, "workspace"),
+            ({"workspace": "1G"}, ValueError, "workspace"),
+            ({"calibration": [np.zeros((1, 3, 8, 6), np.float32)]}, SignatureError, "calibration"),
         ],
     )
     def test_options_that_mean_nothing(self, options, error, said) -> None:
@@ -221,6 +231,9 @@ class TestFiles:
             lambda p: p.with_name("net.engine.json").write_text("{}"),
             lambda p: p.with_name("net.engine.json").write_text("no json"),
             lambda p: onnx.save(node_model(helper.make_node("Relu", ["x"], ["y"])), p.with_name("net.engine.onnx")),
+            lambda p: p.with_name("net.engine.json").write_bytes(b"\xff\xfe"),
+            lambda p: p.with_name("net.engine.json").write_text("[" * 100_000),
+            lambda p: p.with_name("net.engine.onnx").unlink(),
         ],
     )
     def test_files_that_do_not_belong_together(self, saved: Path, damage) -> None:
@@ -266,8 +279,10 @@ class TestOtherWeights:
         refitted = engine.refit(other)
         assert refitted.source.whole() == other and refitted.info.source_hash != engine.info.source_hash
         assert refitted.signature == engine.signature
-        with pytest.raises(SignatureError, match="another"):
-            engine.refit(node_model(helper.make_node("Relu", ["x"], ["y"])))
+        other.opset_import[0].version += 1
+        for model in (node_model(helper.make_node("Relu", ["x"], ["y"])), other):
+            with pytest.raises(SignatureError, match="another"):
+                engine.refit(model)
 
 
 @built
@@ -300,8 +315,63 @@ class TestPrecisions:
             ([(1, 2)], "has 2 inputs"),
             ([{"picture": IMAGES[0]}], "picture"),
             ([IMAGES[0][:, :2]], "image"),
+            ([IMAGES[0] * np.nan], "finite"),
+            ([IMAGES[0][:0]], "empty"),
+            (5, "list of inputs"),
         ],
     )
     def test_samples_that_do_not_fit(self, calibration, said) -> None:
-        with pytest.raises(SignatureError, match=said):
+        with pytest.raises((SignatureError, ValueError, TypeError), match=said):
             Converter(small_onnx()).to_trt(precision="int8", calibration=calibration)
+
+    def test_what_would_not_be_in_the_precision_is_refused(self) -> None:
+        relu = node_model(helper.make_node("Relu", ["x"], ["y"]))
+        zeros = [np.zeros_like(self.IMAGES[0])]
+        for model, samples in ((relu, [np.ones((2, 3), np.float32)]), (products(), zeros)):
+            with pytest.raises(ConversionError, match="int8"):
+                Converter(model).to_trt(precision="int8", calibration=[s[:, :3].reshape(-1, 3)[:2] for s in samples])
+        half = node_model(helper.make_node("Relu", ["x"], ["y"]), dtype=TensorProto.FLOAT16)
+        assert Converter(half).to_trt(precision="fp16").info.precision == "fp16"
+        with pytest.raises(ConversionError, match="float16 itself"):
+            Converter(half).to_trt(precision="bf16")
+
+
+@built
+class TestBorders:
+    """An engine takes and gives what its model does, under its names."""
+
+    @pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])
+    def test_one_value_under_two_names(self, precision: str, monkeypatch) -> None:
+        model = products()
+        model.graph.node.append(helper.make_node("Identity", ["y"], ["z"]))
+        model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n", 3]))
+        seen, check = [], build._check_border
+        monkeypatch.setattr(
+            build, "_check_border", lambda network, signature: seen.append(signature) or check(network, signature)
+        )
+        samples = [np.ones((1, 3), np.float32)] if precision == "int8" else None
+        engine = Converter(model).to_trt(precision=precision, calibration=samples)
+        assert engine.signature.output_names == ("y", "z") and seen == [engine.signature]
+
+    def test_another_border_is_refused(self, monkeypatch) -> None:
+        from mlconverter.formats.trt import prepare
+
+        monkeypatch.setattr(prepare, "_name_outputs", lambda model, names: setattr(model.graph.outputs[0], "name", "other"))
+        with pytest.raises(ConversionError, match="other"):
+            Converter(small_onnx()).to_trt()
+
+    def test_an_output_whose_shape_the_model_does_not_say(self, tmp_path: Path) -> None:
+        model = products()
+        model.graph.output[0].type.tensor_type.ClearField("shape")
+        engine = Converter(model).to_trt()
+        assert len(engine.signature.outputs[0].shape) == 2
+        assert TRTEngine.load(engine.save(tmp_path / "net.pt2")).content == engine.content
+
+    def test_strings_within_are_refused_by_name(self) -> None:
+        model = node_model(helper.make_node("Relu", ["x"], ["y"]), opset=20)
+        model.graph.initializer.append(helper.make_tensor("s", TensorProto.STRING, [200], [b"text"] * 200))
+        for node in (helper.make_node("StringConcat", ["s", "s"], ["t"]), helper.make_node("Shape", ["t"], ["k"])):
+            model.graph.node.append(node)
+        model.graph.output.append(helper.make_tensor_value_info("k", TensorProto.INT64, [1]))
+        with pytest.raises(UnsupportedOpsError, match="StringConcat"):
+            Converter(model).to_trt()

@@ -110,3 +110,12 @@ def test_an_engine_does_not_run_without_a_gpu() -> None:
         engine.run({"image": torch.zeros(1, 3, 8, 6).numpy()})
     with pytest.raises(NotRunnableError, match="no GPU"):
         engine.to_module()(torch.zeros(1, 3, 8, 6))
+
+
+@blind
+def test_gradients_end_before_an_engine() -> None:
+    program = torch.export.export(Beside().train(), (torch.zeros(2, 4), torch.zeros(2, 5, dtype=torch.int64)))
+    (node,) = [n for n in program.graph.nodes if n.target is torch.ops.mlconverter.run_engine.default]
+    assert node.args[0][0].target is torch.ops.aten.detach.default
+    with pytest.raises(NotRunnableError, match="no GPU"):
+        torch.compile(Beside(), backend="aot_eager")(torch.zeros(2, 4), torch.zeros(2, 5, dtype=torch.int64))
