@@ -367,11 +367,11 @@ class TestBorders:
         assert len(engine.signature.outputs[0].shape) == 2
         assert TRTEngine.load(engine.save(tmp_path / "net.pt2")).content == engine.content
 
-    def test_strings_within_are_refused_by_name(self) -> None:
+    def test_strings_within_are_refused(self) -> None:
         model = node_model(helper.make_node("Relu", ["x"], ["y"]), opset=20)
         model.graph.initializer.append(helper.make_tensor("s", TensorProto.STRING, [200], [b"text"] * 200))
         for node in (helper.make_node("StringConcat", ["s", "s"], ["t"]), helper.make_node("Shape", ["t"], ["k"])):
             model.graph.node.append(node)
         model.graph.output.append(helper.make_tensor_value_info("k", TensorProto.INT64, [1]))
-        with pytest.raises(UnsupportedOpsError, match="StringConcat"):
+        with pytest.raises(UnsupportedOpsError, match="initializer"):
             Converter(model).to_trt()
