@@ -81,11 +81,18 @@ def convert(
         list[str] | None,
         typer.Option(help="An operator that becomes a custom operator of TFLite: `com.example::Thing`. Repeatable."),
     ] = None,
+    precision: Annotated[
+        Literal["fp32", "fp16", "bf16"], typer.Option(help="What a TensorRT engine computes in; int8 takes samples, in Python.")
+    ] = "fp32",
+    size_range: Annotated[
+        list[str] | None,
+        typer.Option(help="Sizes of a free dimension of an engine: `batch=1,8,64`, the smallest, usual and largest. Repeatable."),
+    ] = None,
 ) -> None:
     """Convert a model file to another format and check it against the source."""
     if not dst.absolute().parent.is_dir():
         raise typer.BadParameter(f"there is no folder '{dst.parent}'", param_hint="DST")
-    shapes = sources.input_shapes(input_shape or [])
+    shapes, ranges = sources.input_shapes(input_shape or []), sources.size_ranges(size_range or [])
     sources.target_format(dst, to)
     from mlconverter.cli import show
     from mlconverter.logs import get_logger
@@ -101,7 +108,15 @@ def convert(
         )
         try:
             batch = "auto" if dynamic_batch is None else dynamic_batch
-            converter.save(dst, to, io_layout=io_layout, dynamic_batch=batch, allow_custom=allow_custom or None)
+            converter.save(
+                dst,
+                to,
+                io_layout=io_layout,
+                dynamic_batch=batch,
+                allow_custom=allow_custom or None,
+                precision=precision,
+                dynamic_shapes=ranges,
+            )
         finally:
             # A wrong result has a step too: how far it is off is shown before the error says so.
             if converter.report.steps:

@@ -49,6 +49,21 @@ def _shape(text: str) -> tuple[str, Any]:
     return match["name"] or "", dims if match["dtype"] is None else (dims, match["dtype"])
 
 
+def size_ranges(given: list[str]) -> dict[str, tuple[int, ...]] | None:
+    """``["batch=1,8,64"]`` as smallest, usual and largest sizes by name.
+
+    Raises:
+        BadParameter: a text is no range.
+    """
+    found = {}
+    for text in given:
+        name, _, sizes = text.replace(" ", "").rpartition("=")
+        if not name or re.fullmatch(r"\d+,\d+,\d+", sizes) is None:
+            raise typer.BadParameter(f"'{text}' is no range; an example: batch=1,8,64", param_hint="--size-range")
+        found[name] = tuple(map(int, sizes.split(",")))
+    return found or None
+
+
 def model_of(source: str, weights: Path | None) -> dict[str, Any]:
     """The arguments ``model`` and ``model_path`` of a converter for what was typed as the source.
 

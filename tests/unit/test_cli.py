@@ -313,3 +313,15 @@ def test_cache_shows_and_removes_what_is_kept():
     assert result.exit_code == 0 and "1 files" in result.stdout and len(list(Path("kept").glob("*.tflite"))) == 1
     result = run("cache", "--clear", "--folder", "kept")
     assert result.exit_code == 0 and "removed" in result.stdout and not list(Path("kept").glob("*.tflite"))
+
+
+@pytest.mark.skipif(find_spec("tensorrt_rtx") is None, reason="tensorrt_rtx is not installed")
+def test_an_engine_with_a_precision_and_ranges():
+    small_model("net.onnx")
+    result = run("convert", "net.onnx", "net.engine", "--precision", "fp16", "--size-range", "batch=2,3,4")
+    assert result.exit_code == 0, result.output
+    info = Converter("net.engine").source.info
+    assert info.precision == "fp16" and [shape[0] for shape in next(iter(info.profile.values()))] == [2, 3, 4]
+    for text in ("batch", "batch=1,2", "=1,2,3", "batch=a,b,c"):
+        assert run("convert", "net.onnx", "net.engine", "--size-range", text).exit_code == 2
+    assert run("convert", "net.onnx", "net.tflite", "--precision", "fp16").exit_code == 1

@@ -246,7 +246,9 @@ def _refused(parser: Any) -> UnsupportedOpsError:
     found: dict[tuple[str, str], list[str]] = {}
     for index in range(parser.num_errors):
         error = parser.get_error(index)
-        found.setdefault((error.node_operator() or "(the graph)", error.desc().strip()), []).append(error.node_name())
+        op = error.node_operator()
+        reason = error.desc().strip() if not op or parser.supports_operator(op) else "TensorRT's parser does not have it"
+        found.setdefault((op or "(the graph)", reason), []).append(error.node_name())
     return UnsupportedOpsError(ROUTE, [UnsupportedOp(op, 0, len(n), n[0], reason) for (op, reason), n in found.items()])
 
 
