@@ -12,6 +12,7 @@ Example:
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -73,10 +74,12 @@ def export(
     key_in_checkpoint: str | None = None,
     meta: Mapping[str, Any] | PathLike | None = None,
     config_files: PathLike | Iterable[PathLike] = (),
+    extra_files: Mapping[str, bytes] | None = None,
     **converter_options: Any,
 ) -> Path:
     """Convert a network and write it together with its metadata and configuration.
 
+    What could not be compared with the network is warned of, unless ``verify=False``; ``report=Report()`` gets all of it.
     Weights are loaded into the network that was given, as ``Converter(network, "weights.pt")`` and MONAI do, not into a copy:
     what the caller holds is then what the file holds, and large networks are not there twice. A checkpoint that
     does not fit leaves the network as it was.
@@ -90,13 +93,15 @@ def export(
         key_in_checkpoint: where in the checkpoint the weights are; by default they are looked for.
         meta: values that go along, as they are or as a JSON or YAML file.
         config_files: JSON and YAML files that go along, as JSON under their stem and ``.json``.
+        extra_files: the content of any other files that go along, by name.
         **converter_options: go to the converter.
 
     Returns:
         The path, with its extension. The file is there whole or not at all.
 
     Raises:
-        SignatureError: the checkpoint does not fit the network, or two configuration files have one name.
+        SignatureError: the checkpoint does not fit the network, or two files that go along have one name.
+        FileNotFoundError: a file that was given is not there.
         FormatError: a file that was given cannot be read as what it was taken for.
         ConversionError: the network cannot be converted.
         VerificationError: the result does not compute what the network computes.
@@ -109,7 +114,11 @@ def export(
     own = saver.keywords["extensions"] if isinstance(saver, partial) and saver.func is save else ()
     if own:
         target = placed(target, own)
-    about = Metadata(read_values(meta), read_configs(config_files))
+    configs, others = read_configs(config_files), dict(extra_files or {})
+    twice = sorted(configs.keys() & others.keys())
+    if twice:
+        raise SignatureError(f"'{twice[0]}' is among the extra files, and what a configuration file becomes. Rename one of them.")
+    about = Metadata(read_values(meta), {**configs, **others})
     if checkpoint is not None:
         _load(model, Path(checkpoint), key_in_checkpoint or "")  # MONAI says "" for none
     elif key_in_checkpoint:
@@ -149,10 +158,19 @@ def _converted(model: Any, *, format: str, report: Report | None = None, **optio
 
     converter = Converter(model, **options)
     try:
-        return converter.to(format)
+        made = converter.to(format)
     finally:
         if report is not None:
             report.steps.extend(converter.report.steps)  # a wrong result has a step too
+    if report is None and converter.report.steps:
+        _warn(converter.report.steps[-1], converter.options.verify)
+    return made
+
+
+def _warn(step: Step, verify: VerifyLevel) -> None:
+    """Warn of a result that was to be compared and could not be, where nobody looks at a report."""
+    if verify is not False and step.verification is not None and step.verdict != "verified":
+        warnings.warn(f"{step.name}: {step.verification.summary()}", stacklevel=4)
 
 
 to_onnx = partial(_converted, format="onnx")
@@ -184,7 +202,7 @@ def to_exported_program(
     """
     from mlconverter.formats.torch.programs import exported_program
 
-    return _checked(exported_program(model, input_shape, verify, rtol), report)
+    return _checked(exported_program(model, input_shape, verify, rtol), report, verify)
 
 
 def to_torchscript(
@@ -208,16 +226,18 @@ def to_torchscript(
     """
     from mlconverter.formats.torch.programs import torchscript
 
-    return _checked(torchscript(model, input_shape, use_trace, verify, rtol), report)
+    return _checked(torchscript(model, input_shape, use_trace, verify, rtol), report, verify)
 
 
-def _checked(made: tuple[Any, Step], report: Report | None) -> Any:
+def _checked(made: tuple[Any, Step], report: Report | None, verify: VerifyLevel) -> Any:
     from mlconverter.report import Report
 
     program, step = made
     (Report() if report is None else report).record(step)
     if step.verification is not None:
         step.verification.raise_if_wrong()
+    if report is None:
+        _warn(step, verify)
     return program
 
 

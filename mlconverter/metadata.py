@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -47,7 +48,12 @@ class Metadata:
             raise SignatureError(f"'{VALUES_FILE}' is the name under which the values are kept: give that file as the values.")
         if OWN_FILE in self.extra_files:
             raise SignatureError(f"'{OWN_FILE}' is a name that this package keeps for itself: give that file another one.")
-        given: Mapping[str, Any] = self.extra_files
+        given: Mapping[Any, Any] = self.extra_files
+        odd = [name for name in given if not _is_name(name)]
+        if odd:
+            raise SignatureError(
+                f"Extra files have names of text that a file can have, which {', '.join(map(repr, odd))} is not."
+            )
         wrong = [name for name, content in given.items() if not isinstance(content, (bytes, bytearray, memoryview))]
         if wrong:
             raise SignatureError(f"The content of extra files is bytes, which that of {', '.join(map(repr, wrong))} is not.")
@@ -115,16 +121,48 @@ def bytes_of(name: str, text: str | bytes) -> tuple[str, bytes]:
     return name, text.encode() if isinstance(text, str) else text
 
 
+def _is_name(name: Any) -> bool:
+    if not isinstance(name, str) or not name or name.endswith("/") or "\0" in name:
+        return False
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def as_json(content: Any, what: str) -> bytes:
     """Something as JSON.
 
     Raises:
-        SignatureError: JSON has no word for it.
+        SignatureError: JSON has no word for it, or another one.
     """
     try:
-        return json.dumps(content).encode()
+        _refuse_changed(content, "")
+        return json.dumps(content, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise SignatureError(f"{what} cannot be said in JSON: {error}.") from error
+
+
+def _refuse_changed(content: Any, place: str) -> None:
+    """Raise where something would come back from JSON as something else, or not at all.
+
+    Raises:
+        TypeError: it would; the message says where.
+        ValueError: it is a number that JSON does not have.
+    """
+    if isinstance(content, Mapping):
+        for key, value in content.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the key {key!r}{place and f' in {place}'} is no text; JSON has no others: write it as '{key}'")
+            _refuse_changed(value, f"{place}.{key}" if place else key)
+    elif isinstance(content, (list, tuple)):
+        for position, value in enumerate(content):
+            _refuse_changed(value, f"{place}[{position}]")
+    elif isinstance(content, float) and not math.isfinite(content):
+        raise ValueError(f"{place or 'it'} is {content}, which JSON does not have: write it as text")
+    elif content is not None and not isinstance(content, (str, int, float)):
+        raise TypeError(f"{place or 'it'} is a {type(content).__name__}: make it a number or text")
 
 
 def read_values(source: Mapping[str, Any] | str | os.PathLike[str] | None) -> dict[str, Any]:
@@ -173,7 +211,7 @@ def read_config(path: Path) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f"There is no file '{path}'.")
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
         return json.loads(text) if suffix == ".json" else _yaml(text, path)
     except (ValueError, RecursionError) as error:
         kind = "JSON" if suffix == ".json" else "YAML"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mlconverter.cache import atomic_write
-from mlconverter.errors import SaveError
+from mlconverter.errors import MLConverterError, SaveError
 from mlconverter.metadata import Metadata
 
 
@@ -57,7 +57,12 @@ def save(
         raise SaveError(f"Files with the extension {', '.join(extensions)} hold a {takes}, not a {type(obj).__name__}.")
     about = Metadata(dict(meta_values or {}), dict(more_extra_files or {}))
     write = _function(writer)
-    return atomic_write(path, lambda temporary: write(obj, temporary, about))
+    try:
+        return atomic_write(path, lambda temporary: write(obj, temporary, about))
+    except (MLConverterError, MemoryError):
+        raise
+    except Exception as error:  # writers of other packages raise whatever goes wrong inside them
+        raise SaveError(f"Cannot write '{path}': {type(error).__name__}: {error}") from error
 
 
 def placed(filepath: str | os.PathLike[str], extensions: Sequence[str]) -> Path:
@@ -67,6 +72,8 @@ def placed(filepath: str | os.PathLike[str], extensions: Sequence[str]) -> Path:
         SaveError: it has another extension.
     """
     path = Path(filepath)
+    if not path.name or path.is_dir():
+        raise SaveError(f"'{os.fspath(filepath)}' is no name of a file: give one in that folder.")
     if not path.suffix:
         return path.with_name(path.name + extensions[0])
     if path.suffix.lower() not in extensions:
@@ -130,8 +137,7 @@ def _write_engine(engine: Any, path: Path, about: Metadata) -> None:
 
 
 def _read_engine(path: Path) -> Metadata:
-    from mlconverter.formats.trt.engine import TRTEngine
+    from mlconverter.formats.trt.sidecar import attached, path_of
 
-    engine: Any = TRTEngine
-    found = engine.load(path)
-    return Metadata(dict(found.meta_values), dict(found.extra_files))
+    beside = path_of(path)
+    return Metadata(*attached(beside.read_bytes(), path)) if beside.is_file() else Metadata()

@@ -331,7 +331,7 @@ def test_savers_refuse_what_they_do_not_write(out):
         savers.save_checkpoint(network(), out / "net", more_extra_files={"a": "text"})
     with pytest.raises(SignatureError, match=r"metadata\.json"):
         savers.save_checkpoint(network(), out / "net", more_extra_files={"metadata.json": b"{}"})
-    with pytest.raises(SignatureError, match="set is not JSON"):
+    with pytest.raises(SignatureError, match="a is a set"):
         savers.save_checkpoint(network(), out / "net", meta_values={"a": {1}})
     assert left(out) == []
 
@@ -587,3 +587,99 @@ def test_metadata_of_a_file_that_has_none(folder):
     assert "No metadata" in run("metadata", "best.pt").stdout
     assert run("metadata", "gone.pt").exit_code == 2
     assert run("metadata", "meta.json").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "files", "said"),
+    [
+        ({0: "cat"}, {}, "key 0 is no text"),
+        ({"a": {1: "x", "1": "y"}}, {}, "key 1 in a"),
+        ({"a": [0.0, float("nan")]}, {}, r"a\[1\] is nan"),
+        ({"a": {"b": np.float32(1)}}, {}, "a.b is a float32"),
+        ({}, {5: b""}, "5 is no name|names of text"),
+        ({}, {"": b""}, "names of text"),
+        ({}, {"folder/": b""}, "names of text"),
+        ({}, {"a\0b": b""}, "names of text"),
+        ({}, {"\ud800": b""}, "names of text"),
+        ({}, {"mlconverter.json": b""}, "keeps for itself"),
+    ],
+)
+def test_what_would_come_back_as_something_else_is_refused(values, files, said, out):
+    for save in (savers.save_checkpoint, savers.save_onnx, savers.save_torchscript):
+        model = network() if save is savers.save_checkpoint else exports.to_onnx(network(), **SHAPE, verify=False)
+        model = exports.to_torchscript(network(), **SHAPE, verify=False) if save is savers.save_torchscript else model
+        with pytest.raises(SignatureError, match=said):
+            save(model, out / "net", meta_values=values, more_extra_files=files)
+    assert left(out) == []
+
+
+def test_names_of_files_mislead_nobody(out):
+    script = exports.to_torchscript(network(), **SHAPE, verify=False)
+    path = savers.save_torchscript(script, out / "extra_files.ts", meta_values={"a": 1}, more_extra_files={"b": b"c"})
+    assert load_metadata(path) == Metadata({"a": 1}, {"b": b"c"})
+    program = exports.to_exported_program(network(), **SHAPE, verify=False)
+    files = {"constants.pkl": b"k", "data.pkl": b"d", "binary": b"\xff"}
+    path = savers.save_exported_program(program, out / "net.pt2", meta_values={"a": 1}, more_extra_files=files)
+    assert load_metadata(path) == Metadata({"a": 1}, files)
+
+
+def test_networks_without_values_are_refused_by_every_saver_of_weights(out):
+    class Extra(nn.Module):
+        def get_extra_state(self):
+            return {"x": 1}
+
+    for net, name, error in (
+        (nn.LazyLinear(3), "net.pt", SignatureError),
+        (nn.Linear(3, 3, device="meta"), "net.safetensors", SignatureError),
+        (Extra(), "net.safetensors", SaveError),
+    ):
+        with pytest.raises(error):
+            exports.ckpt_export(net, out / name)
+    with pytest.raises(SaveError, match="header"):
+        savers.save_checkpoint(network(), out / "net.safetensors", more_extra_files={"b": bytes(range(256)) * 400_000})
+    for place in (out, out / "..", ""):
+        with pytest.raises(SaveError, match="no name of a file"):
+            savers.save_checkpoint(network(), place)
+    assert left(out) == []
+
+
+def test_a_dict_of_outputs_becomes_torchscript(out):
+    class Two(nn.Module):
+        def forward(self, x):
+            return {"sum": x + 1, "product": x * 2}
+
+    path = exports.torchscript_export(Two(), out / "net.ts", input_shape=(2, 3))
+    assert set(torch.jit.load(path)(torch.ones(2, 3))) == {"sum", "product"}
+
+
+def test_other_files_go_along(out, tmp_path):
+    (tmp_path / "a.json").write_text("\ufeff{}", "utf-8")
+    both = {"config_files": tmp_path / "a.json", "extra_files": {"labels.txt": b"cat\n"}}
+    path = exports.ckpt_export(network(), out / "net.pt", **both)
+    assert load_metadata(path).extra_files == {"a.json": b"{}", "labels.txt": b"cat\n"}
+    with pytest.raises(SignatureError, match=r"a\.json"):
+        exports.ckpt_export(network(), out / "other.pt", **{**both, "extra_files": {"a.json": b""}})
+
+
+def test_what_nothing_compared_is_warned_of(out, recwarn):
+    class Ids(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(50, 4)
+
+        def forward(self, ids):
+            return self.table(ids).sum(1)
+
+    shape = {"input_shape": ((2, 7), "int64")}
+    exports.onnx_export(Ids(), out / "a.onnx", report=Report(), **shape)
+    exports.onnx_export(Ids(), out / "b.onnx", verify=False, **shape)
+    assert not [w for w in recwarn if "unverified" in str(w.message)]
+    with pytest.warns(UserWarning, match="unverified"):
+        exports.onnx_export(Ids(), out / "c.onnx", **shape)
+
+
+def test_metadata_of_an_engine_need_its_json_alone(out):
+    pytest.importorskip("tensorrt_rtx", reason="tensorrt_rtx is not installed")
+    path = exports.trt_export(network(), out / "net.engine", meta={"z": 1, "a": 2}, report=Report(), **SHAPE)
+    path.with_name("net.engine.onnx").unlink()
+    assert list(load_metadata(path).values) == ["z", "a"]

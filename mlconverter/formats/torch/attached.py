@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlconverter.errors import CorruptModelError
+from mlconverter.errors import CorruptModelError, SaveError
 from mlconverter.formats.torch.converter import require_torch
 from mlconverter.formats.torch.files import holds_code, holds_program, is_safetensors, is_safetensors_name
 from mlconverter.metadata import VALUES_FILE, Metadata, prefixed, unprefixed
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 VALUES, FILES = "metadata", "extra_files"
 """Under which keys a checkpoint has them, beside its state."""
 
-_EXTRA = re.compile(r"(?:[^/]+/extra/|extra_files/)(.+)")
+_EXTRA, _FIRST_EXTRA = re.compile(r"[^/]+/extra/(.+)"), re.compile(r"extra_files/(.+)")
 """Where an archive has extra files: behind its own name, or as the first versions of ``torch.export.save`` had them."""
+
+_FIRST_FORM = "serialized_exported_program.json"
+"""What those versions had at the root of an archive."""
 
 
 def write_program(program: torch.export.ExportedProgram, path: Path, about: Metadata) -> None:
@@ -47,9 +50,14 @@ def write_script(script: torch.jit.ScriptModule, path: Path, about: Metadata) ->
 def write_state(module: nn.Module, path: Path, about: Metadata) -> None:
     """Write the weights of a module: safetensors, or a checkpoint that has them under ``state_dict``, beside plain values."""
     from mlconverter.formats.torch.checkpoint import write_checkpoint
+    from mlconverter.formats.torch.state import refuse_unready
 
+    refuse_unready(module)
     texts = about.texts
     if is_safetensors_name(path):
+        odd = [name for name, value in module.state_dict().items() if not hasattr(value, "detach")]
+        if odd:
+            raise SaveError(f"safetensors hold tensors alone, which {odd[0]!r} of the state is not: write a .pt file.")
         write_checkpoint(module, path, header=prefixed(texts))
     else:
         values = json.loads(texts.pop(VALUES_FILE))
@@ -94,7 +102,9 @@ def _archived(path: Path) -> dict[str, Any]:
     """The extra files in an archive."""
     try:
         with zipfile.ZipFile(path) as archive:
-            named = {match[1]: name for name in archive.namelist() if (match := _EXTRA.fullmatch(name))}
+            names = archive.namelist()
+            place = _FIRST_EXTRA if _FIRST_FORM in names else _EXTRA
+            named = {match[1]: name for name in names if (match := place.fullmatch(name))}
             return {name: archive.read(member) for name, member in named.items()}
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
         raise CorruptModelError(f"'{path}' is not a readable archive: {error}.") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickletools
+import re
 import zipfile
 from pathlib import Path
 from typing import IO
@@ -12,6 +13,9 @@ from mlconverter.errors import NotConvertibleError
 
 _EXPORTED = ("serialized_exported_program.json", "models/model.json")
 """Files inside an archive that ``torch.export.save`` has written."""
+
+_EXTRA = re.compile(r"[^/]+/extra/")
+"""Where an archive has files of the person's own, whatever they are called."""
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 """What torch's files began with before they were archives."""
@@ -78,12 +82,12 @@ def is_undamaged(path: Path) -> bool:
 
 
 def _members(path: Path) -> list[str]:
-    """The files in an archive; none where it is no archive, or one that cannot be read."""
+    """The files in an archive but those of the person's own; none where it is no archive, or one that cannot be read."""
     if not zipfile.is_zipfile(path):
         return []
     try:
         with zipfile.ZipFile(path) as archive:
-            return archive.namelist()
+            return [name for name in archive.namelist() if _EXTRA.match(name) is None]
     except zipfile.BadZipFile:
         return []
 

@@ -59,7 +59,7 @@ def torchscript(
     with _converting(module, "TorchScript"):
         if use_trace:
             trace: Any = torch.jit.trace
-            script = trace(module, tuple(i.example for i in inputs or ()), check_trace=False)
+            script = trace(module, tuple(i.example for i in inputs or ()), check_trace=False, strict=False)
         else:
             script = torch.jit.script(module)
     seconds = time.perf_counter() - start

@@ -83,7 +83,20 @@ def written(info: EngineInfo, content: bytes, values: Mapping[str, Any], files: 
         "metadata": dict(values),
         "extra_files": {name: base64.b64encode(data).decode() for name, data in files.items()},
     }
-    return json.dumps(said, indent=2, sort_keys=True)
+    return json.dumps(said, indent=2)
+
+
+def attached(text: bytes, path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The values and files of the person's own in the JSON of an engine; nothing else is looked at.
+
+    Raises:
+        CorruptModelError: it is no such JSON.
+    """
+    try:
+        said = json.loads(text)
+        return dict(said["metadata"]), {name: base64.b64decode(data) for name, data in said["extra_files"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptModelError(f"What stands beside '{path}' cannot be read: {error!r}. Build the engine anew.") from error
 
 
 def read(text: str | bytes, content: bytes, path: Path) -> tuple[EngineInfo, dict[str, Any], dict[str, bytes]]:
