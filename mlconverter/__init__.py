@@ -1,4 +1,4 @@
-"""mlconverter: a model in any of ONNX, PyTorch or TFLite, back in any other, checked numerically.
+"""mlconverter: a model in any of ONNX, PyTorch or TFLite, back in any other, out to TensorRT too, checked numerically.
 
 Names are imported when they are first used: ``import mlconverter`` loads no framework.
 """
@@ -19,6 +19,8 @@ _PUBLIC = {
     "OnnxIO": "hub.onnx_io",
     "Quantization": "signature",
     "Report": "report",
+    "TFLiteModel": "formats.tflite.model",
+    "TRTEngine": "formats.trt.engine",
     "TensorSpec": "signature",
     "VerificationResult": "verification.result",
     "enable_logging": "logs",
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
         UnsupportedOpsError,
         VerificationError,
     )
+    from mlconverter.formats.tflite.model import TFLiteModel
+    from mlconverter.formats.trt.engine import TRTEngine
     from mlconverter.hub.onnx_io import OnnxIO
     from mlconverter.logs import enable_logging
     from mlconverter.metadata import Metadata
@@ -92,6 +96,8 @@ __all__ = [
     "Report",
     "SaveError",
     "SignatureError",
+    "TFLiteModel",
+    "TRTEngine",
     "TensorSpec",
     "TranslationError",
     "UnknownFormatError",

@@ -303,8 +303,12 @@ class BaseConverter(ABC):
     def to_trt(self, **options: Any) -> Any:
         """The model as a ``TRTEngine``.
 
+        Args:
+            **options: see :class:`~mlconverter.options.EngineOptions`: ``precision``, ``dynamic_shapes``, ``calibration`` …
+
         Raises:
             MissingDependencyError: TensorRT is not installed; the message names the extra that brings it.
+            UnsupportedOpsError: its parser refuses operators.
         """
         return self.to("trt", **options)
 

@@ -104,7 +104,7 @@ class Converter:
         return self._inner.to_tflite(**options)
 
     def to_trt(self, **options: Any) -> Any:
-        """The model as a ``TRTEngine``."""
+        """The model as a ``TRTEngine``; options are those of :class:`~mlconverter.options.EngineOptions`."""
         return self._inner.to_trt(**options)
 
     def to_origin_type(self, model: Any = None) -> Any:
