@@ -25,6 +25,8 @@ _PUBLIC = {
     "VerificationResult": "verification.result",
     "enable_logging": "logs",
     "load_metadata": "savers",
+    "BaseTrainer": "train",
+    "Trainer": "train",
     "verify": "testing",
     **dict.fromkeys(
         (
@@ -42,6 +44,7 @@ _PUBLIC = {
             "TranslationError",
             "VerificationError",
             "SaveError",
+            "TrainingError",
         ),
         "errors",
     ),
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
         NotRunnableError,
         SaveError,
         SignatureError,
+        TrainingError,
         TranslationError,
         UnknownFormatError,
         UnsafeModelError,
@@ -76,10 +80,12 @@ if TYPE_CHECKING:
     from mlconverter.savers import load_metadata
     from mlconverter.signature import IOSignature, Quantization, TensorSpec
     from mlconverter.testing import verify
+    from mlconverter.train import BaseTrainer, Trainer
     from mlconverter.verification.result import VerificationResult
 
 __all__ = [
     "BaseConverter",
+    "BaseTrainer",
     "ConversionError",
     "ConvertOptions",
     "Converter",
@@ -99,6 +105,8 @@ __all__ = [
     "TFLiteModel",
     "TRTEngine",
     "TensorSpec",
+    "Trainer",
+    "TrainingError",
     "TranslationError",
     "UnknownFormatError",
     "UnsafeModelError",

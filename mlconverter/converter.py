@@ -14,6 +14,7 @@ from mlconverter.options import ConvertOptions
 from mlconverter.registry import formats
 from mlconverter.report import Report
 from mlconverter.signature import IOSignature
+from mlconverter.verification.runner import Runner
 
 
 class Converter:
@@ -86,6 +87,10 @@ class Converter:
     def report(self) -> Report:
         """What each step did."""
         return self._inner.report
+
+    def source_runner(self) -> Runner:
+        """Runs the model as it was given, by its format's own runtime; see :meth:`BaseConverter.source_runner`."""
+        return self._inner.source_runner()
 
     def to(self, format: str, **options: Any) -> Any:
         """The model in a format by its name; see :meth:`BaseConverter.to`."""

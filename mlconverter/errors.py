@@ -132,5 +132,9 @@ class VerificationError(MLConverterError):
         super().__init__(message)
 
 
+class TrainingError(MLConverterError):
+    """A model, its data and a task of training do not fit together; the message says what was expected."""
+
+
 class SaveError(MLConverterError):
     """A file could not be written; nothing was left behind."""
