@@ -92,7 +92,7 @@ def _converted_anew(origin: BaseConverter, trained: TrainedWeights) -> Returned:
     kept = {name: perm for name, perm in change.outputs.items() if ranks.get(name) == len(perm)}
     change = BorderChange(change.inputs, kept)
     hub = exporter.hub(options)
-    hub = rename_dims(hub, _unnamed(seen, hub.signature) | {new: old for old, new in identifiers.items()})
+    hub = rename_dims(hub, _unnamed(seen, hub.signature.without_states) | {new: old for old, new in identifiers.items()})
     hub = _described_as(_laid_out_as(change_border(hub, change.inverse), wanted), origin.hub(trained.options))
     chosen = {name: value for name, value in own.items() if name in origin.target_options}
     asked = origin.options.having(dynamic_batch=False, **chosen)
