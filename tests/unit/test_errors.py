@@ -16,7 +16,10 @@ def test_every_error_has_one_root():
 @pytest.mark.parametrize(
     ("parent", "children"),
     [
-        ("MLConverterError", {"FormatError", "SignatureError", "ConversionError", "VerificationError", "SaveError"}),
+        (
+            "MLConverterError",
+            {"FormatError", "SignatureError", "ConversionError", "VerificationError", "SaveError", "TrainingError"},
+        ),
         (
             "FormatError",
             {"UnknownFormatError", "CorruptModelError", "NotConvertibleError", "UnsafeModelError", "MissingDependencyError"},
